@@ -1,0 +1,10 @@
+"""`legato bench`: measurements of speed."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.group()
+def bench() -> None:
+    """Measure speed on this machine."""

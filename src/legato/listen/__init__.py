@@ -1,0 +1,1 @@
+"""The transferred memory: a question heard by one model, answered by another from what the first remembers."""

@@ -1,0 +1,234 @@
+"""Pair what two models remember of the same questions, once, on disk: what the mapper and the residual are fitted on.
+
+Per question: the large model's content cache at chosen layers, the small model's own, the large model's own answer
+(the label; no gold is needed), and the small model's tail after being *told* that answer in words. Files are raw
+float16 beside an index with one JSON line a question, written after its numbers, so a killed capture resumes.
+
+    large.f16   tokens x chosen layers x F       F = 2 * kv heads * head width
+    small.f16   tokens x small layers x G
+    told.f16    tail tokens x small layers x G
+    index.jsonl, config.json
+
+One writer at a time; any number of readers, also while it writes.
+
+Shapes: T tokens of one prefix, L layers, F and G numbers per token and layer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from legato.artifacts import write_atomic
+from legato.errors import ArtifactError, BadInput, OrganMismatch
+from legato.listen.handoff import Answerer, require_same_prompt
+from legato.listen.mapper import flatten
+from legato.organs import Heard, Prompt
+
+FILES = ("large", "small", "told")
+CONFIG, INDEX = "config.json", "index.jsonl"
+TELL = "Say {answer}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the index."""
+
+    id: str
+    question: int  # question tokens
+    length: int  # tokens in the memory, n - 1
+    start: int  # first token's row in large.f16 and small.f16
+    answer: tuple[int, ...]  # the large model's own answer, end mark included when it stopped by itself
+    own: tuple[int, ...]  # the small model's own answer
+    heard: bool  # the question was audio, not words
+
+
+class Capture:
+    """A finished or growing folder of paired caches, read through memory maps: what the index knew when it was opened.
+
+    Attributes:
+        config: what was captured between whom, and "layers", "header", "tail" and the shape of a row in each file.
+        layers: of the large model, in large.f16's order.
+
+    Raises: BadInput where no question was captured, ArtifactError where a file is shorter than the index says.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        if not (folder / CONFIG).exists():
+            raise BadInput(f"{folder} holds no capture (no {CONFIG}); make one with: legato listen capture")
+        self.folder = folder
+        self.config: dict[str, Any] = json.loads((folder / CONFIG).read_text())
+        self.layers: tuple[int, ...] = tuple(self.config["layers"])
+        self.entries = [read_entry(line) for line in whole_lines(folder / INDEX)]
+        if not self.entries:
+            raise BadInput(f"{folder} holds no captured question yet; make some with: legato listen capture")
+        self._at = {e.id: i for i, e in enumerate(self.entries)}
+        rows = rows_of(self.entries, self.config["tail"])
+        self._maps = {name: self._map(folder / f"{name}.f16", rows[name], self.config[name]) for name in FILES}
+
+    @staticmethod
+    def _map(path: Path, rows: int, shape: Sequence[int]) -> np.memmap:
+        require_size(path, 2 * rows * prod(shape))
+        return np.memmap(path, np.float16, "r", shape=(rows, *shape))
+
+    def large(self, e: Entry) -> Tensor:
+        """(T, chosen layers, F) float32."""
+        return self._rows("large", e.start, e.length)
+
+    def small(self, e: Entry) -> Tensor:
+        """(T, L, G) float32."""
+        return self._rows("small", e.start, e.length)
+
+    def told(self, e: Entry) -> Tensor:
+        """(tail, L, G) float32: the small model's tail after it was told the large one's answer."""
+        return self._rows("told", self._at[e.id] * self.config["tail"], self.config["tail"])
+
+    def _rows(self, name: str, start: int, length: int) -> Tensor:
+        return torch.from_numpy(self._maps[name][start : start + length].astype(np.float32))
+
+
+def whole_lines(path: Path) -> list[str]:
+    """Lines of a JSONL file that were written to their end; none where there is no file."""
+    return path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
+
+
+def read_entry(line: str) -> Entry:
+    """One line of the index."""
+    fields = json.loads(line)
+    return Entry(**{**fields, "answer": tuple(fields["answer"]), "own": tuple(fields["own"])})
+
+
+def rows_of(entries: Sequence[Entry], tail: int) -> dict[str, int]:
+    """How many rows each file holds for these entries."""
+    tokens = sum(e.length for e in entries)
+    return {"large": tokens, "small": tokens, "told": tail * len(entries)}
+
+
+def require_size(path: Path, size: int) -> None:
+    """Raise ArtifactError unless the file has at least `size` bytes."""
+    found = path.stat().st_size if path.exists() else 0
+    if found < size:
+        raise ArtifactError(f"{path} has {found} bytes, but its index needs {size}; restore it or capture anew.")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What both models made of one question, in memory."""
+
+    id: str
+    large: Heard
+    small: Heard
+    told: Heard  # the small model's memory after it was told `answer` in words
+    answer: tuple[int, ...]
+    own: tuple[int, ...]
+
+
+def pair(
+    large: Answerer, small: Answerer, name: str, heard: Heard, own: Heard, answer: Sequence[int], mine: Sequence[int],
+    tell: str = TELL,
+) -> Pair:
+    """Complete what was heard of one question: check that the prompts agree, and tell the small model the answer.
+
+    Args:
+        name: the question's id.
+        heard, own: what the large and the small model remember of it.
+        answer, mine: their own answers, end mark included when the model stopped by itself.
+
+    Raises: OrganMismatch when the two read different prompts.
+    """
+    require_same_prompt(large.name, heard.prompt, small.name, own.prompt)
+    told = small.read(tell.format(answer=large.text([t for t in answer if t not in large.end_ids])))
+    return Pair(name, heard, own, told, tuple(answer), tuple(mine))
+
+
+def capture(pairs: Iterable[Pair], folder: Path, layers: tuple[int, ...], about: Mapping[str, str]) -> int:
+    """Append what both models remember of each question; ids already in the folder are skipped. Returns how many came.
+
+    What a kill left half written is cut off first.
+
+    Args:
+        pairs: drawn one by one.
+        layers: which of the large model's layers to keep.
+        about: what identifies the models and the data, kept in config.json.
+
+    Raises:
+        ArtifactError: the folder was captured with another `about` or other layers (nothing in it is changed), or a
+            file is shorter than the index says.
+        OrganMismatch: a question has another prompt shape than those before it, or numbers beyond float16.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    identity = {**about, "layers": list(layers)}
+    config = json.loads((folder / CONFIG).read_text()) if (folder / CONFIG).exists() else None
+    if config is not None:
+        _require_identity(folder, config, identity)
+    lines = whole_lines(folder / INDEX)
+    done = [read_entry(line) for line in lines]
+    known = {e.id for e in done}
+    rows = rows_of(done, config["tail"] if config else 0)
+    start, added = rows["large"], 0
+    with ExitStack() as stack:
+        files = {}
+        for name in FILES:
+            size = 2 * rows[name] * prod(config[name]) if config else 0
+            files[name] = stack.enter_context(_appending(folder / f"{name}.f16", size))
+        index = stack.enter_context(_appending(folder / INDEX, sum(len(line.encode()) + 1 for line in lines)))
+        for p in pairs:
+            if p.id in known:
+                continue
+            audio, length = p.large.prompt.audio, p.large.memory.length
+            tail = length - audio.stop
+            arrays = {"large": flatten(p.large.memory, layers)[0], "small": flatten(p.small.memory)[0],
+                      "told": flatten(p.told.memory)[0, -tail:]}
+            shapes = {name: list(array.shape[1:]) for name, array in arrays.items()}
+            found = {**identity, "header": audio.start, "tail": tail, **shapes}
+            if config is None:
+                config = found
+                write_atomic(folder / CONFIG, (json.dumps(config, indent=1) + "\n").encode())
+            elif config != found:
+                raise OrganMismatch(f"question {p.id} has {_difference(found, config)} in the capture of {folder}; "
+                                    "one capture holds prompts of one shape.")
+            halves = {name: array.to(torch.float16).cpu() for name, array in arrays.items()}
+            for name, half in halves.items():
+                if not half.isfinite().all():
+                    raise OrganMismatch(f"question {p.id} leaves numbers in {name} that float16 cannot hold.")
+            for name, half in halves.items():
+                files[name].write(half.numpy().tobytes())
+                files[name].flush()
+            heard = audio.stop > audio.start and p.large.prompt.ids[audio.start] == Prompt.AUDIO
+            entry = Entry(p.id, audio.stop - audio.start, length, start, p.answer, p.own, heard)
+            index.write((json.dumps(asdict(entry)) + "\n").encode())
+            index.flush()
+            start += length
+            known.add(p.id)
+            added += 1
+    return added
+
+
+def _require_identity(folder: Path, config: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
+    measured = {"header", "tail", *FILES}  # what follows from the questions
+    stored = {key: value for key, value in config.items() if key not in measured}
+    if stored != identity:
+        raise ArtifactError(f"this capture has {_difference(identity, stored)} in {folder}; choose a new folder.")
+
+
+def _difference(found: Mapping[str, Any], known: Mapping[str, Any]) -> str:
+    """ "key a, not b" for the first key in which two mappings differ."""
+    key = next(key for key in (*found, *known) if found.get(key) != known.get(key))
+    return f"{key} {found.get(key)}, not {known.get(key)} as"
+
+
+def _appending(path: Path, size: int):
+    """The file opened at byte `size`, where it is cut off."""
+    require_size(path, size)
+    file = open(path, "ab")
+    file.truncate(size)
+    return file

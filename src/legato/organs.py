@@ -1,0 +1,110 @@
+"""The contracts between rooms. Protocols and the plain values they pass; no behaviour.
+
+A pocket model and an adapter around a real checkpoint satisfy the same Protocols; `tests/contracts/` runs one suite
+over all of them. A frozen organ is a guest: `listen`, `speak`, `converse` and `evaluate` know it only by these names.
+
+Shapes: B batch, T tokens, C model width, L layers, H key/value heads, D head width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from legato.audio import Audio
+    from legato.cache import Cache, Geometry
+    from legato.rotary import Rotary
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One question as a decoder reads it: words and audio on one row of positions.
+
+    Two models can share a prefix only if their prompts are equal token for token: `ids` holds `AUDIO` where audio
+    features stand, so the equality of two prompts is the equality of two tuples.
+    """
+
+    ids: tuple[int, ...]  # n tokens; the last one always runs through the decoder that answers (the n-1 rule)
+    audio: slice  # where the audio stands in ids
+
+    AUDIO = -1
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What a listener remembers of a question: everything but the prompt's last token, as content keys."""
+
+    prompt: Prompt
+    memory: Cache  # content space, length n - 1
+
+
+class Listener(Protocol):
+    """A speech language model that can hear."""
+
+    name: str
+    geometry: Geometry
+    rotary: Rotary
+
+    def prompt(self, audio: Audio) -> Prompt: ...
+
+    def listen(self, audio: Audio) -> Heard:
+        """Run audio and prompt through the model once, up to and without the last prompt token."""
+        ...
+
+    def read(self, text: str) -> Heard:
+        """The same prompt with words where the audio would stand."""
+        ...
+
+
+class TextDecoder(Protocol):
+    """A frozen decoder that answers from a memory."""
+
+    name: str
+    geometry: Geometry
+    rotary: Rotary
+    end_ids: frozenset[int]
+
+    def start(self, memory: Cache, last_id: int, capacity: int) -> DecodeState:
+        """Install placed `memory` (length n - 1) and run `last_id` on top of it. Refuses content keys."""
+        ...
+
+    def text(self, ids: list[int]) -> str: ...
+
+
+class DecodeState(Protocol):
+    """A decoder in the middle of an answer: logits of the newest position, and one step forward."""
+
+    logits: Tensor  # (vocab,)
+
+    def step(self, token: int) -> None: ...
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an arm said, and what each part cost. Milliseconds; None where the arm has no such step."""
+
+    text: str
+    tokens: tuple[int, ...]
+    finish: str  # "end": the model stopped by itself; "limit": the token limit stopped it
+    prefill_ms: float | None
+    map_ms: float | None
+    correct_ms: float | None
+    place_ms: float | None
+    first_token_ms: float  # from the start of the question to the first token known
+    decode_tokens_per_s: float | None  # None when fewer than two tokens were made
+    total_ms: float
+
+
+@runtime_checkable
+class Arm(Protocol):
+    """One way of answering a spoken question."""
+
+    name: str
+
+    def answer(self, audio: Audio, *, max_tokens: int = 48, force_tokens: int | None = None) -> Answer:
+        """Answer; `force_tokens` decodes exactly that many, past any end mark, for speed measurements."""
+        ...
+

@@ -1,0 +1,1 @@
+"""The pocket family: small trained organs behind the same protocols as the real checkpoints."""

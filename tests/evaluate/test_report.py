@@ -1,0 +1,154 @@
+import json
+import sys
+
+import pytest
+
+from legato.errors import MissingExtra, NotPromoted, SealError
+from legato.evaluate import promote, report
+from legato.evaluate.run import final
+
+
+def planted_run(planted):
+    """20 questions of which the first 8 are outside every fit, and five arms; right answers, per arm, by row number."""
+    right = {
+        "small": {0, 8, 9, 10, 11, 12},
+        "mapped": {0, 8, 9, 10, 11, 12},
+        "control": {0, 1, 8, 9, 10, 11, 12},
+        "transfer": {0, 1, 2, 3, 9, 10, 11, 12, 13, 14, 15},
+        "large": set(range(16)),
+    }
+    records = []
+    for arm, rows in right.items():
+        for i in range(20):
+            reply = "Paris." if i in rows else "Rome."
+            cut = arm == "small" and i in (16, 17)
+            records.append(
+                planted(
+                    f"{i:02}",
+                    arm,
+                    reply,
+                    fact_held=i < 8,
+                    domain="facts" if i < 10 else "skills",
+                    finish="limit" if cut else "end",
+                )
+            )
+    return records
+
+
+def test_figures_of_a_planted_run_are_the_hand_computed_ones(planted):
+    f = report.summarise(planted_run(planted))
+    assert (f["seal"], f["n"]) == ("first", 20)
+    assert {arm: a["accuracy"] for arm, a in f["arms"].items()} == pytest.approx(
+        {"small": 0.30, "mapped": 0.30, "control": 0.35, "transfer": 0.55, "large": 0.80}
+    )
+    assert list(f["arms"]) == ["small", "mapped", "control", "transfer", "large"]
+    assert {arm: a["malformed"] for arm, a in f["arms"].items()} == {
+        "small": 2, "mapped": 0, "control": 0, "transfer": 0, "large": 0,
+    }  # fmt: skip
+    small = f["transfer_vs_small"]  # fixed 1 2 3 13 14 15, regressed 8
+    assert (small["fixed"], small["regressed"]) == (6, 1)
+    assert small["mcnemar_one_sided"] == pytest.approx(8 / 128)
+    assert small["mcnemar_two_sided"] == pytest.approx(16 / 128)
+    assert small["difference"]["value"] == pytest.approx(0.25)
+    control = f["transfer_vs_control"]  # fixed 2 3 13 14 15, regressed 8
+    assert (control["fixed"], control["regressed"]) == (5, 1)
+    assert control["mcnemar_one_sided"] == pytest.approx(7 / 64)
+    assert f["gap_recovered"]["value"] == pytest.approx(0.5)
+    low, high = f["gap_recovered"]["ci95"]
+    assert low < 0.5 < high
+
+    outside = f["outside_every_fit"]
+    assert outside["n"] == 8
+    assert outside["arms"]["transfer"]["accuracy"] == pytest.approx(4 / 8)
+    assert outside["gap_recovered"]["value"] == pytest.approx(3 / 7)
+    assert (outside["transfer_vs_small"]["fixed"], outside["transfer_vs_small"]["regressed"]) == (3, 0)
+    assert outside["transfer_vs_small"]["mcnemar_two_sided"] == pytest.approx(2 / 8)
+    assert f["unseen_wordings"] is None
+    assert {name: part["n"] for name, part in f["by_domain"].items()} == {"facts": 10, "skills": 10}
+    assert f["by_domain"]["skills"]["arms"]["large"]["accuracy"] == pytest.approx(0.6)
+    assert f["by_kind"]["capital"]["n"] == 20
+    assert f["speed"]["small"]["total_ms"] == 10.0
+    assert f["speed"]["small"]["map_ms"] is None
+
+
+def test_arms_that_were_not_run_leave_null_and_a_small_gap_no_bounds(planted):
+    two = [r for r in planted_run(planted) if r.arm in ("small", "transfer")]
+    f = report.summarise(two)
+    assert f["transfer_vs_control"] is None
+    assert f["gap_recovered"] is None
+    json.dumps(f, allow_nan=False)
+
+
+def test_letters_are_reported_by_three_rules(planted):
+    choices = {"A": "Rome", "B": "Paris"}
+    records = [
+        planted(str(i), "small", reply, choices=choices, letter="B", letter_logits={"A": 0.0, "B": logit})
+        for i, (reply, logit) in enumerate(
+            [("B.", 1.0), ("A, B, all of them", 1.0), ("Hm", -1.0), ("The answer is B", -1.0)]
+        )
+    ]
+    letters = report.summarise(records)["arms"]["small"]["letters"]
+    assert letters["strict"]["accuracy"] == 0.5
+    assert letters["letter_logit"]["accuracy"] == 0.5
+    assert letters["voicebench"]["guessed"] == 1
+
+
+@pytest.fixture
+def finished(desk, arms):
+    desk.seal()
+    desk.freeze()
+    final(desk.records, desk.open(), arms, progress=False)
+    return desk
+
+
+def test_the_report_of_a_finished_final_re_derives_byte_for_byte(finished):
+    first = report.report(finished.records)
+    assert json.dumps(first) == json.dumps(report.report(finished.records))
+    (f,) = first["finals"]
+    assert (f["seal"], f["run"], f["n"]) == ("first", "run", 8)
+    assert f["arms"]["large"]["accuracy"] == 1.0
+    assert f["arms"]["small"]["accuracy"] == 0.0
+    text = report.table(first)
+    assert "final first (run run), 8 questions" in text
+    assert "McNemar exact" in text
+    assert "gap recovered" in text
+
+
+def test_nobody_looks_at_half_a_final(desk, arms):
+    assert report.table(report.report(desk.records)) == "no final has been run yet"
+    desk.seal()
+    desk.freeze()
+    arms["large"].error, arms["large"].fail_at = RuntimeError("boom"), 3
+    with pytest.raises(RuntimeError):
+        final(desk.records, desk.open(), arms, progress=False)
+    result = report.report(desk.records)
+    assert result["finals"] == []
+    (unfinished,) = result["unfinished"]
+    assert unfinished["missing"] > 0
+    with pytest.raises(SealError, match="not finished"):
+        report.final(desk.records, "run")
+    with pytest.raises(SealError, match="not finished"):
+        promote.promote(desk.records, "candidate", seal="first")
+
+
+def test_promotion_needs_a_final_and_carries_hashes_and_figures(finished):
+    with pytest.raises(NotPromoted, match="no promotion record"):
+        promote.promotion(finished.records, "candidate")
+    body = promote.promote(finished.records, "candidate", seal="first")
+    assert promote.promotion(finished.records, "candidate") == body
+    assert body["files"]["mapper"]["sha256"] == promote.read(finished.records, "candidate").hashes["mapper"]
+    assert body["headline"]["accuracy"]["large"] == 1.0
+    with pytest.raises(SealError, match="never opened with candidate"):
+        promote.promote(finished.records, "candidate", seal="other")
+
+
+def test_a_plot_is_drawn_and_says_what_it_needs(finished, tmp_path, monkeypatch):
+    result = report.report(finished.records)
+    pytest.importorskip("matplotlib")
+    report.plot(result, tmp_path / "race.png")
+    assert (tmp_path / "race.png").read_bytes().startswith(b"\x89PNG")
+    for name in [n for n in sys.modules if n.startswith("matplotlib")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtra, match=r"legato\[plots\]"):
+        report.plot(result, tmp_path / "race.png")
