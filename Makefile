@@ -31,8 +31,9 @@ lint: $(DEV) ## ruff and the five import rules
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 
-bench: $(DEV) ## speed of our loop against transformers.generate, and the distance from memory bandwidth
+bench: $(DEV) ## speed of the arms, and of our loop beside transformers.generate, with the distance from memory bandwidth
 	$(BIN)/legato bench listen
+	$(BIN)/python benchmarks/decode.py
 
 report: $(DEV) ## re-derive every figure from the committed records and write them into README.md
 	$(BIN)/legato eval audit

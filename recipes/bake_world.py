@@ -108,9 +108,11 @@ def main() -> None:
     kept = []
     for name, per_state in in_states.items():
         state = one_home(per_state)
-        if per_state.get(state, 0) >= SMALLEST_US and one_home(homes[name]) and state not in name:
-            if state != "District of Columbia" and names[name, per_state[state]] >= NAMED:
-                kept.append((name, state, weight(name, per_state[state])))
+        people = per_state.get(state, 0)
+        if people < SMALLEST_US or names[name, people] < NAMED or state in name or state == "District of Columbia":
+            continue
+        if one_home(homes[name]):
+            kept.append((name, state, weight(name, people)))
     write("us_cities.tsv", ("city", "state"), kept)
 
 

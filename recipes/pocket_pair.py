@@ -1,8 +1,9 @@
-"""Train the pocket pair: text first (what to know and how to answer), then audio among text (how to hear).
+"""Train the pocket pair: text first (what to know and how to answer), one projector that hears words, then audio among text.
 
     python recipes/pocket_pair.py text  large|small --runs FOLDER [--steps N]
+    python recipes/pocket_pair.py hear  both        --runs FOLDER --rows ROWS ... --clips FOLDER ... --features FOLDER ...
     python recipes/pocket_pair.py audio large|small --runs FOLDER --rows ROWS ... --clips FOLDER ... --features FOLDER ...
-    python recipes/pocket_pair.py gates --runs FOLDER [--stage text|audio]
+    python recipes/pocket_pair.py ship  large|small --runs FOLDER
 
 Each stage is resumable; `audio` starts from what `text` left. Everything is drawn from the world's train split.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,18 +21,27 @@ import torch
 
 from legato.corpora.rows import read_rows
 from legato.corpora.world import draw
-from legato.pocket import lowrank
+from legato.optim import Masters, checkpoint, cosine
+from legato.pocket import lowrank, shelf
 from legato.pocket.ear import Projector
 from legato.pocket.examples import Example, batches, encode
 from legato.pocket.features import Features
+from legato.pocket.hearing import Spelling, audible, errors
 from legato.pocket.pair import LARGE_RANK, PROJECTOR_HIDDEN, cut, load_base
 from legato.pocket.train import TrainConfig, key_accuracy, train
 
 CHUNK = 8192  # rows drawn at a time
 BATCH = 32
-TEXT = {"large": TrainConfig(steps=400, learning_rate=1e-3, seed=1), "small": TrainConfig(steps=1000, learning_rate=6e-4, seed=2)}
-AUDIO = {"large": TrainConfig(steps=700, learning_rate=5e-4, projector_rate=2e-3, seed=3),
-         "small": TrainConfig(steps=1000, learning_rate=4e-4, projector_rate=2e-3, seed=4)}
+HELD_CLIPS = 300  # heard only to watch a training
+HEAR_STEPS = 1400
+TEXT = {
+    "large": TrainConfig(steps=400, learning_rate=1e-3, seed=1),
+    "small": TrainConfig(steps=1000, learning_rate=6e-4, seed=2),
+}
+AUDIO = {
+    "large": TrainConfig(steps=600, learning_rate=5e-4, projector_rate=5e-4, seed=3),
+    "small": TrainConfig(steps=900, learning_rate=4e-4, projector_rate=5e-4, seed=4),
+}
 
 
 def build(which: str):
@@ -39,7 +50,9 @@ def build(which: str):
     if which == "large":
         return base, tokenizer, lowrank.attach(base, LARGE_RANK)
     small = cut(base).requires_grad_(False)
-    weights = [p.requires_grad_() for block in small.blocks for p in block.parameters()] + [small.norm.weight.requires_grad_()]
+    weights = [p.requires_grad_() for block in small.blocks for p in block.parameters()] + [
+        small.norm.weight.requires_grad_()
+    ]
     return small, tokenizer, weights
 
 
@@ -63,11 +76,13 @@ def text_data(tokenizer, seed: int):
             order = batches([encode(r, tokenizer) for r in rows], BATCH, random.Random(chunk))
             yield from order[step % per :]
             step += len(order) - step % per
+
     return data
 
 
 def audio_data(tokenizer, seed: int, heard: list[Example], length, share: float = 0.7):
     """Batches of heard rows, with `1 - share` of the batches read as words to keep what text taught."""
+
     def data(step: int) -> Iterator[list[Example]]:
         words = text_data(tokenizer, seed)(step)
         per = len(heard) // BATCH
@@ -77,13 +92,17 @@ def audio_data(tokenizer, seed: int, heard: list[Example], length, share: float 
             for examples in order[step % per :]:
                 yield examples if random.Random(f"{seed}:{step}").random() < share else next(words)
                 step += 1
+
     return data
 
 
 def evaluator(model, projector, examples: dict[str, list[Example]], features):
     def evaluate(step: int) -> dict:
-        return {name: {k: f"{r}/{n}" for k, (r, n) in key_accuracy(model, projector, part, features).items()}
-                for name, part in examples.items()}
+        return {
+            name: {k: f"{r}/{n}" for k, (r, n) in key_accuracy(model, projector, part, features).items()}
+            for name, part in examples.items()
+        }
+
     return evaluate
 
 
@@ -92,8 +111,17 @@ def stage_text(which: str, runs: Path, steps: int | None) -> None:
     config = TEXT[which] if steps is None else TrainConfig(**{**TEXT[which].__dict__, "steps": steps})
     checks = {"select": [encode(r, tokenizer) for r in draw(300, seed=7, split="select")]}
     projector = torch.nn.Identity()
-    train(model, projector, [(weights, config.learning_rate)], text_data(tokenizer, config.seed), {}, config,
-          runs / f"text-{which}", evaluator(model, projector, checks, {}), every=300)
+    train(
+        model,
+        projector,
+        [(weights, config.learning_rate)],
+        text_data(tokenizer, config.seed),
+        {},
+        config,
+        runs / f"text-{which}",
+        evaluator(model, projector, checks, {}),
+        every=300,
+    )
 
 
 class Folders:
@@ -109,29 +137,142 @@ class Folders:
         return next(part[clip] for part in self.parts if clip in part)
 
 
-def stage_audio(which: str, runs: Path, rows: list[Path], clips: list[Path], folders: list[Path], steps: int | None) -> None:
-    model, tokenizer, weights = build(which)
-    torch.manual_seed(AUDIO[which].seed)
-    projector = Projector(model.config.width, hidden=PROJECTOR_HIDDEN)
-    restore(which, "text", runs, model, weights, projector)
+def load_heard(
+    tokenizer, rows: list[Path], clips: list[Path], folders: list[Path]
+) -> tuple[Folders, list[Example], dict[str, float]]:
+    """Features, heard examples in a fixed shuffled order, and the seconds of each clip."""
     features = Folders(folders)
     by_id = {r.id: r for path in rows for r in read_rows(path)}
     entries = [json.loads(line) for folder in clips for line in open(folder / "clips.jsonl")]
     random.Random(0).shuffle(entries)
     heard = [encode(by_id[e["row"]], tokenizer, audio=e["id"]) for e in entries if e["id"] in features]
-    seconds = {e["id"]: e["seconds"] for e in entries}
-    held_out, heard = heard[:300], heard[300:]
+    return features, heard, {e["id"]: e["seconds"] for e in entries}
+
+
+def watch(heard: list[Example]) -> tuple[list[Example], list[Example]]:
+    """Clips that a training is watched on (their rows are never trained on as audio), and the others."""
+    held = [e for e in heard if int(e.row.id[:4], 16) % 40 == 0]
+    return held[:HELD_CLIPS], [e for e in heard if int(e.row.id[:4], 16) % 40]
+
+
+def stage_hear(runs: Path, rows: list[Path], clips: list[Path], folders: list[Path], steps: int | None) -> None:
+    """One projector for both models, taught to spell what was said (see `legato.pocket.hearing`)."""
+    base, tokenizer = load_base(torch.bfloat16)
+    features, heard, seconds = load_heard(tokenizer, rows, clips, folders)
+    said = {e.audio: audible(tokenizer, e.row.question) for e in heard}
+    spelling = Spelling(base.embedding.weight, {t for ids in said.values() for t in ids})
+    torch.manual_seed(5)
+    projector = Projector(base.config.width, hidden=PROJECTOR_HIDDEN)
+    held, train_set = watch(heard)
+    steps = steps or HEAR_STEPS
+    masters = Masters([(list(projector.parameters()), 2e-3), (list(spelling.parameters()), 2e-3)], weight_decay=0.05)
+    folder = runs / "hear"
+    folder.mkdir(parents=True, exist_ok=True)
+    step, window, started = 0, [], time.time()
+    if (folder / "state.pt").exists():
+        saved = torch.load(folder / "state.pt", weights_only=True)
+        masters.load(saved["masters"])
+        step = saved["step"]
+
+    def project(examples: list[Example]) -> tuple[torch.Tensor, ...]:
+        pieces = [features[e.audio] for e in examples]
+        with torch.autocast("cpu", torch.bfloat16):
+            x = torch.nn.functional.dropout(torch.cat(pieces)[None], 0.15, training=torch.is_grad_enabled())
+            return projector(x)[0].split([len(p) for p in pieces])
+
+    print(f"{len(train_set)} clips, {len(spelling.ids)} words", flush=True)
+    while step < steps:
+        per = len(train_set) // 64
+        epoch = step // per
+        for examples in batches(train_set, 64, random.Random(epoch), lambda e: seconds[e.audio])[step % per : per]:
+            loss = spelling.loss(project(examples), [said[e.audio] for e in examples])
+            loss.backward()
+            masters.step(cosine(step, steps, 100))
+            window.append(loss.item())
+            step += 1
+            if step % 100 == 0 or step == steps:
+                with torch.no_grad():
+                    wrong = sum(
+                        errors(spelling.spell(h), said[e.audio]) for e, h in zip(held, project(held), strict=True)
+                    )
+                words = sum(len(said[e.audio]) for e in held)
+                print(
+                    json.dumps(
+                        {
+                            "step": step,
+                            "loss": round(sum(window) / len(window), 3),
+                            "token_error": round(wrong / words, 3),
+                            "clips_per_s": round(64 * len(window) / (time.time() - started), 1),
+                        }
+                    ),
+                    flush=True,
+                )
+                checkpoint(folder / "state.pt", {"masters": masters.state(), "step": step, "words": spelling.ids})
+                window, started = [], time.time()
+            if step == steps:
+                break
+
+
+def stage_audio(
+    which: str, runs: Path, rows: list[Path], clips: list[Path], folders: list[Path], steps: int | None
+) -> None:
+    model, tokenizer, weights = build(which)
+    torch.manual_seed(AUDIO[which].seed)
+    projector = Projector(model.config.width, hidden=PROJECTOR_HIDDEN)
+    features, heard, seconds = load_heard(tokenizer, rows, clips, folders)
+    said = {e.audio: audible(tokenizer, e.row.question) for e in heard}
+    held_out, heard = watch(heard)
+    first = torch.load(runs / "hear" / "state.pt", weights_only=True)
+    spelling = Spelling(model.embedding.weight, first["words"].tolist())
+    restore(which, "text", runs, model, weights, projector)
+    with torch.no_grad():
+        for module, values in zip((projector, spelling), first["masters"]["masters"], strict=True):
+            for p, value in zip(module.parameters(), values, strict=True):
+                p.copy_(value)
     config = AUDIO[which] if steps is None else TrainConfig(**{**AUDIO[which].__dict__, "steps": steps})
     checks = {"heard": held_out, "select": [encode(r, tokenizer) for r in draw(200, seed=7, split="select")]}
-    train(model, projector, [(weights, config.learning_rate), (list(projector.parameters()), config.projector_rate)],
-          audio_data(tokenizer, config.seed, heard, lambda e: seconds[e.audio]), features, config,
-          runs / f"audio-{which}", evaluator(model, projector, checks, features), every=300)
+    groups = [
+        (weights, config.learning_rate),
+        (list(projector.parameters()), config.projector_rate),
+        (list(spelling.parameters()), config.projector_rate),
+    ]
+    train(
+        model,
+        projector,
+        groups,
+        audio_data(tokenizer, config.seed, heard, lambda e: seconds[e.audio]),
+        features,
+        config,
+        runs / f"audio-{which}",
+        evaluator(model, projector, checks, features),
+        every=150,
+        spelling=spelling,
+        said=said,
+    )
+
+
+def stage_ship(which: str, runs: Path) -> None:
+    """Save what the audio stage left as the artifact that the package ships."""
+    model, _, weights = build(which)
+    projector = Projector(model.config.width, hidden=PROJECTOR_HIDDEN)
+    saved = torch.load(runs / f"audio-{which}" / "state.pt", weights_only=True)
+    with torch.no_grad():
+        for module, values in zip(
+            (weights, list(projector.parameters())), saved["masters"]["masters"][:2], strict=True
+        ):
+            for p, value in zip(module, values, strict=True):
+                p.copy_(value)
+    save = shelf.save_large if which == "large" else shelf.save_small
+    manifest = save(
+        shelf.WEIGHTS / which, model, projector, recipe=f"recipes/pocket_pair.py, {saved['step']} audio steps"
+    )
+    print(f"{manifest.folder}: {manifest.sha256}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("stage", choices=("text", "audio"))
-    parser.add_argument("which", choices=("large", "small"))
+    parser.add_argument("stage", choices=("text", "hear", "audio", "ship"))
+    parser.add_argument("which", choices=("large", "small", "both"))
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--rows", type=Path, nargs="+")
     parser.add_argument("--clips", type=Path, nargs="+")
@@ -140,6 +281,10 @@ def main() -> None:
     args = parser.parse_args()
     if args.stage == "text":
         stage_text(args.which, args.runs, args.steps)
+    elif args.stage == "ship":
+        stage_ship(args.which, args.runs)
+    elif args.stage == "hear":
+        stage_hear(args.runs, args.rows, args.clips, args.features, args.steps)
     else:
         stage_audio(args.which, args.runs, args.rows, args.clips, args.features, args.steps)
 

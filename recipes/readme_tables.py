@@ -39,6 +39,7 @@ TOP = {
     "LICENSE": "Apache-2.0",
     "NOTICE": "every source and its licence",
 }
+LONGEST = 96  # characters of a line's text in the tree
 COLOURS = {  # the steps of a turn in their order
     "hears": "#4c78a8",
     "maps": "#e45756",
@@ -50,10 +51,13 @@ COLOURS = {  # the steps of a turn in their order
 
 
 def first_sentence(path: Path) -> str:
-    """What a module says it is."""
+    """What a module says it is; a long sentence is cut where it pauses."""
     doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    sentence = re.split(r"(?<=[.:])\s", " ".join(doc.split()), maxsplit=1)[0].rstrip(".:")
+    sentence = re.split(r"(?<=[.?])\s+(?=[A-Z`])|\n\n", doc, maxsplit=1)[0]
+    sentence = " ".join(sentence.split()).rstrip(".:")
     assert sentence, f"{path} has no docstring"
+    if len(sentence) > LONGEST:
+        sentence = re.sub(r"[:;,][^:;,]*$", "", sentence[:LONGEST])
     return sentence
 
 

@@ -106,6 +106,43 @@ def test_commands_and_options_are_frozen():
         "--max-tokens": "integer range",
         "--force-tokens": "integer range",
     }
+    assert found["listen"] == {
+        "capture": {"out": "directory", **SPOKEN, "--every-layer": "boolean"},
+        "diagnose": {"captured": "directory", "--limit": "integer range", "--plot": "file", "--json": "boolean"},
+        "fit": {
+            "captured": "directory",
+            "out": "directory",
+            "--target": ["own", "told"],
+            "--lam": "float range",
+            "--plot": "file",
+            "--reads": ["all", "late", "nearest"],
+            "--int8": "boolean",
+        },
+        "train": {
+            "captured": "directory",
+            "out": "directory",
+            "--mapper": "directory",
+            "--control": "boolean",
+            "--rank": "text",
+            "--questions": "integer range",
+            "--labels": "file",
+            "--steps": "integer range",
+            "--rate": "float range",
+            "--guard": "float range",
+            "--seed": "integer range",
+            "--plot": "file",
+            "--reads": ["all", "late", "nearest"],
+            "--int8": "boolean",
+        },
+    }
+    assert found["bench"] == {
+        "listen": {
+            "question": "path",
+            "--repeats": "integer range",
+            "--tokens": "integer range",
+            "--json": "boolean",
+        }
+    }
     assert found["eval"] == {
         "agreement": {"run_name": "text", "--json": "boolean", **RECORDS},
         "audit": {**SPOKEN, **RECORDS},
@@ -261,7 +298,22 @@ def test_usage_errors_are_one_sentence(capsys):
     assert "No such command 'aks'" in complaint(capsys, "aks")
     assert "No such option" in complaint(capsys, "ask", "q.wav", "--fast")
     assert "0 is not in the range x>=1" in complaint(capsys, "ask", "q.wav", "--max-tokens", "0")
-    assert "give --rows and --audio together" in complaint(capsys, "eval", "audit", "--rows", "rows.jsonl")
+    assert "give --rows and --audio together" in complaint(capsys, "eval", "audit", "--audio", ".")
+
+
+def test_paths_that_are_not_there_are_told_before_anything_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.jsonl").write_text("")
+    seal = ["eval", "seal", "f", "--n", "1", "--salt", "s", "--source", "x", "--audio", "."]
+    assert "'rows.json' does not exist" in complaint(capsys, *seal, "--rows", "rows.json")
+    assert "there is no folder pictures to write r.png into" in complaint(
+        capsys, "eval", "report", "--plot", "pictures/r.png"
+    )
+    assert "'voices' does not exist" in complaint(
+        capsys, "eval", "identities", "rows.jsonl", "--audio", "voices", "--out", "a.ids"
+    )
+    assert "r.bmp must end in .png, .svg, .pdf" in complaint(capsys, "eval", "report", "--plot", "r.bmp")
+    assert "nothing to draw" in complaint(capsys, "eval", "report", "--plot", "r.png")
 
 
 def test_a_bug_is_not_softened(tone, monkeypatch):

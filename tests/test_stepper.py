@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from legato.cache import Cache, Geometry, Space
 from legato.errors import OrganMismatch, SpaceError
 from legato.rotary import Llama3Scaling
-from legato.stepper import Stepper
+from legato.stepper import _COPIES, Stepper
 from legato.transformer import Transformer, TransformerConfig
 
 CONFIG = TransformerConfig(layers=3, width=48, heads=6, kv_heads=2, head_dim=12, ffn=80, vocab=90, max_positions=64,
@@ -48,8 +48,8 @@ def continuation(model: Transformer, cache: Cache, first: int, count: int = 12) 
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 1e-2), (torch.float16, 2e-3)])
-def test_steps_equal_a_whole_run(dtype, tolerance, threads):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_steps_equal_a_whole_run(dtype, threads):
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -58,9 +58,13 @@ def test_steps_equal_a_whole_run(dtype, tolerance, threads):
         steps = torch.stack([stepper.step(token).clone() for token in IDS[7:]])
     finally:
         torch.set_num_threads(before)
-    expected = whole(model.float(), IDS)[7:]  # half precision is judged by what its weights mean
     assert steps.dtype == torch.float32
-    assert (steps - expected).abs().max() < tolerance * expected.abs().max()
+    in_dtype = whole(model, IDS)[7:].float()
+    if dtype == torch.float32:
+        assert (steps - in_dtype).abs().max() < 1e-5 * in_dtype.abs().max()
+    else:  # judged by what the weights mean: a step is nearer to that than a whole run in half precision
+        exact = whole(model.float(), IDS)[7:]
+        assert (steps - exact).norm() < (in_dtype - exact).norm() < 3e-2 * exact.norm()
 
 
 def test_a_step_from_an_empty_cache(model):
@@ -156,8 +160,7 @@ def test_changed_weights_are_seen_and_forgotten_models_are_freed():
         model.head.weight.add_(0.01)
     assert torch.allclose(Stepper(model, prefix(model, 7)).step(IDS[7]), whole(model, IDS[:8])[-1], atol=1e-4)
 
-    from legato.stepper import _COPIES
-
+    gc.collect()
     held = len(_COPIES)
     del model
     gc.collect()

@@ -69,7 +69,7 @@ VOICES: dict[str, Voice] = {
                 "espeak-ng",
                 GPL,
                 "train",
-                0.007,
+                0.004,
                 partial(Espeak, f"{accent}+{variant}"),
                 WOMAN if variant[0] == "f" else MAN,
             )
@@ -86,10 +86,10 @@ VOICES: dict[str, Voice] = {
         Voice("jf_nezumi", "kokoro", APACHE, "train", 0.015, partial(Kokoro, "jf_nezumi"), WOMAN),
         Voice("jf_alpha", "kokoro", APACHE, "train", 0.005, partial(Kokoro, "jf_alpha"), WOMAN),
         Voice("jf_nezumi+alpha", "kokoro", APACHE, "train", 0.01, partial(Kokoro, "jf_nezumi", "jf_alpha"), WOMAN),
-        Voice("joe", "piper", "CC0 data", "held", 0.25, Piper, HELD),
-        Voice("awb", "flite", CMU, "held", 0.25, partial(Flite, "awb", False, True), HELD),
-        Voice("jm_kumo", "kokoro", APACHE, "held", 0.25, partial(Kokoro, "jm_kumo"), HELD),
-        Voice("jf_gongitsune", "kokoro", APACHE, "held", 0.25, partial(Kokoro, "jf_gongitsune"), HELD),
+        Voice("joe", "piper", "CC0 data", "held", 0.36, Piper, HELD),
+        Voice("awb", "flite", CMU, "held", 0.20, partial(Flite, "awb", False, True), HELD),
+        Voice("jm_kumo", "kokoro", APACHE, "held", 0.22, partial(Kokoro, "jm_kumo"), HELD),
+        Voice("jf_gongitsune", "kokoro", APACHE, "held", 0.22, partial(Kokoro, "jf_gongitsune"), HELD),
     )
 }
 

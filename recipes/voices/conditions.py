@@ -49,7 +49,7 @@ def draw_condition(rng: np.random.Generator, split: str) -> Condition:
             direct = rng.uniform(2, 9) if held else rng.uniform(0, 14)
         if has_noise:
             noise = str(rng.choice(HELD_NOISES if held else TRAIN_NOISES))
-            snr = rng.uniform(4, 24) if held else rng.uniform(5, 30)
+            snr = rng.uniform(7, 24) if held else rng.uniform(7, 30)  # below 6 dB Whisper base loses most words
         if has_band:
             band = str(rng.choice(BANDS))
         if rng.random() < 0.06:

@@ -17,6 +17,7 @@ import unicodedata
 import wave
 from functools import cache
 from pathlib import Path
+from select import select
 from typing import Protocol
 
 import numpy as np
@@ -125,13 +126,14 @@ class Flite:
 
 
 class _Festival:
-    """One Festival process for all its voices. It reads Scheme on a pipe, writes a wave, then a line into a fifo."""
+    """One Festival process for all its voices. It reads Scheme on a pipe, writes a wave, then a letter into a fifo."""
 
     def __init__(self) -> None:
         need_program("festival", "festival")
         self.folder = Path(tempfile.mkdtemp(prefix="festival-", dir=MEMORY))
-        self.fifo = self.folder / "done"
+        self.wave, self.fifo = self.folder / "said.wav", self.folder / "done"
         os.mkfifo(self.fifo)
+        self.done = os.open(self.fifo, os.O_RDWR)  # both ends, so that neither side waits for the other to open it
         self.process = subprocess.Popen(
             ["festival", "--pipe"],
             stdin=subprocess.PIPE,
@@ -141,30 +143,37 @@ class _Festival:
         )
         self.chosen = ""
 
-    def say(self, voice: str, setup: str, text: str) -> tuple[np.ndarray, int]:
+    def _tell(self, scheme: str) -> None:
         assert self.process.stdin is not None
-        path = self.folder / "clip.wav"
-        path.unlink(missing_ok=True)
-        words = plain(text).replace("\\", " ").replace('"', " ")
-        select = "" if voice == self.chosen else f"(voice_{voice})"
-        self.chosen = voice
-        self.process.stdin.write(
-            f'{select}{setup}(utt.save.wave (utt.synth (Utterance Text "{words}")) "{path}" \'riff)\n'
-            f'(set! f (fopen "{self.fifo}" "w"))(fwrite "x" f)(fclose f)\n'
-        )
+        self.process.stdin.write(scheme + "\n")
         self.process.stdin.flush()
-        with open(self.fifo) as done:  # opens once Festival has opened its end, that is after the wave is written
-            done.read()
-        if not path.exists():
+
+    def say(self, voice: str, setup: str, text: str) -> tuple[np.ndarray, int]:
+        words = plain(text).replace("\\", " ").replace('"', " ")
+        self.wave.unlink(missing_ok=True)
+        if voice != self.chosen:
+            self._tell(f"(voice_{voice})")
+            self.chosen = voice
+        # Each line stands alone: an error ends its line only, and closes every file that Scheme holds open.
+        said = f'(utt.save.wave (utt.synth (Utterance Text "{words}")) "{self.wave}" \'riff)'
+        self._tell(f"{setup}(if (equal? current-voice '{voice}) {said})")
+        self._tell(f'(set! done (fopen "{self.fifo}" "w"))(fwrite "x" done)(fclose done)')
+        while not select([self.done], [], [], 0.5)[0]:
+            if self.process.poll() is not None:
+                break
+        else:
+            os.read(self.done, 1)
+        if not self.wave.exists():
             raise MissingVoice(
-                f"festival has no voice {voice!r} or could not say {words!r}; "
-                "install festvox-kallpc16k, festvox-kdlpc16k and festvox-us-slt-hts."
+                f"festival's voice {voice} could not say {words!r}; see that festvox-kallpc16k, festvox-kdlpc16k and "
+                "festvox-us-slt-hts are installed and that the text has words."
             )
-        return read_wave(path)
+        return read_wave(self.wave)
 
     def close(self) -> None:
         self.process.kill()
         self.process.wait()
+        os.close(self.done)
         shutil.rmtree(self.folder)
 
 

@@ -1,4 +1,4 @@
-"""`Stepper`: one token at a time on top of a placed cache, without making a tensor on the way.
+"""One token at a time on top of a placed cache, without making a tensor on the way.
 
 At batch 1 a step is a walk through the weights: each is read once, so what counts is how fast memory is read and how
 little stands in between. Every buffer is made once and every result is written into one (`out=`); query heads of a

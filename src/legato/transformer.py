@@ -105,6 +105,7 @@ def masked_attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
     Args:
         q: (B, N, T, D); k, v: (B, H, S, D); bias: (B or 1, 1 or N, T, S), 0 where a row may look, -inf elsewhere.
     """
+    assert bias.is_floating_point(), bias.dtype
     B, N, T, D = q.shape
     H, S = k.shape[1:3]
     grouped = q.reshape(B * H, N // H * T, D)

@@ -11,14 +11,15 @@ import pytest
 
 from legato.corpora.identity import audit, normalise
 from legato.corpora.rows import DOMAINS, Row
-from legato.corpora.world import MIX, cast, count, draw, echo, kinds
+from legato.corpora.world import MIX, cast, count, draw, echo, heard, kinds, name_rows, names
 from legato.corpora.world.frame import Words, a, word_identity
 from legato.corpora.world.numbers import spoken, words
 from legato.corpora.world.tables import table
 from legato.errors import BadInput
 
 DATA = files("legato.corpora.world") / "data"
-GOLDEN = "b1be2dd020ea2d64"
+NAME_KINDS = ("repeat-name", "hear-name")
+GOLDEN = "d9678bcee2deee19"
 TABLES = sorted(f.name.removesuffix(".tsv") for f in DATA.iterdir() if f.name.endswith(".tsv"))
 
 
@@ -200,12 +201,13 @@ def test_the_world_is_wide() -> None:
     assert len(table("animals")) >= 150
     assert sizes["city-country"]["facts"] > 2000
     for name, size in sizes.items():
-        if size.get("facts") and not name.startswith("talk"):
+        if size.get("facts") and not name.startswith("talk") and name not in NAME_KINDS:
             assert size["held_facts"], f"{name} holds no fact"
         if size.get("wordings", 0) >= 3:
             assert size["held_wordings"], f"{name} holds no wording"
     facts = sum(v["facts"] or 0 for v in sizes.values() if "facts" in v)
     held = sum(v["held_facts"] or 0 for v in sizes.values() if "facts" in v)
+    facts -= sum(sizes[name]["facts"] or 0 for name in NAME_KINDS)  # never held
     assert 0.12 < held / facts < 0.18
 
 
@@ -265,3 +267,76 @@ def test_a_word_has_one_fate_however_it_is_written() -> None:
             for word in words_of:
                 shares[normalise(word)].add(share)
     assert not {word for word, found in shares.items() if len(found) > 1}
+
+
+def _speaks(text: str, word: str) -> bool:
+    return f" {normalise(word)} " in f" {normalise(text)} "
+
+
+def test_every_name_of_every_fact_is_heard_in_training() -> None:
+    rows = name_rows(seed=0)
+    heard_names = {normalise(name) for name in names()}
+    assert len(heard_names) == len(names()) == len(rows) > 7000 and names() == sorted(names())
+    assert [r.fact for r in rows] == [f"name:{name}" for name in names()]
+    missing = set()
+    for kind in heard.fact_kinds():
+        for fact in kind.facts:
+            for slot, text in fact.slots.items():
+                name = normalise(re.sub(r"^(a|an|the|some) ", "", text))
+                if slot not in ("is_", "letters") and kind.name != "symbol" and name not in heard_names:
+                    missing.add(name)
+    held = {normalise(w) for each in cast.WORD_LISTS for s in ("select", "final") for w in each.by_share[s]}
+    assert not {name for name in missing if not any(_speaks(name, word) for word in held)}
+    assert {"lyon", "burkina faso", "charles dickens", "sunday", "neptune"} <= heard_names
+    assert len(missing) < 0.02 * len(heard_names)
+
+
+def test_names_are_a_part_of_training_only(drawn: dict[str, list[Row]]) -> None:
+    asked = [r for r in drawn["train"] if r.kind in NAME_KINDS]
+    assert 0.07 < len(asked) / len(drawn["train"]) < 0.09
+    assert any(r.question.startswith("Say ") for r in asked if r.wording == "repeat-name/0")
+    assert not [r for split in ("select", "final") for r in drawn[split] if r.kind in NAME_KINDS]
+
+
+def test_names_tell_no_fact_and_speak_no_held_word(drawn: dict[str, list[Row]]) -> None:
+    rows = name_rows(seed=1) + [r for r in drawn["train"] if r.kind in NAME_KINDS]
+    assert not any(r.fact_held or r.wording_held for r in rows)
+    assert all(r.answer.lower() == f"{r.fact.removeprefix('name:')}.".lower() for r in rows)
+    held = {s: {normalise(w) for each in lists for x in ("select", "final") for w in each.by_share[x]}
+            for s, lists in (("stories", cast.WORD_LISTS), ("echo", echo.WORD_LISTS))}  # fmt: skip
+    spoken_in = {r.id: _runs(r.question) for r in rows}
+    assert not [r for r in rows if spoken_in[r.id] & held["stories"]]
+    assert not [r for r in rows if r.kind == "repeat-name" and spoken_in[r.id] & held["echo"]]
+    # a row speaks one name: never what is asked about and, beside it, what is answered
+    told: dict[str, set[str]] = defaultdict(set)
+    for kind in heard.fact_kinds():
+        for fact in kind.facts:
+            answer = normalise(heard.bare_name(fact.slots["answer"]))
+            for slot, text in fact.slots.items():
+                if slot in ("country", "city", "work", "person", "landmark", "element", "animal", "thing", "word"):
+                    told[normalise(heard.bare_name(text))].add(answer)
+    for r in rows:
+        for subject in spoken_in[r.id] & told.keys():
+            rest = f" {normalise(r.fact.removeprefix('name:'))} ".replace(f" {subject} ", " ", 1)
+            assert not [x for x in told[subject] if x != subject and f" {x} " in rest], (r, subject)
+
+
+def _runs(text: str) -> set[str]:
+    """All runs of up to six words of a text."""
+    parts = normalise(text).split()
+    return {" ".join(parts[i : i + n]) for n in range(1, 7) for i in range(len(parts) - n + 1)}
+
+
+def test_no_name_is_asked_in_words_held_elsewhere() -> None:
+    """What training says to repeat a name is never the text of a held way to repeat one, two or three words."""
+    kinds_of_echo = [k for k in echo.kinds() if k.name.startswith("say-")]
+    repeat = next(k for k in heard.kinds() if k.name == "repeat-name")
+    sayable = {normalise(w) for each in echo.WORD_LISTS for w in each.words}
+    for name in (n for n in names() if all(part in sayable for part in normalise(n).split())):
+        parts = normalise(name).split()
+        for kind in kinds_of_echo:
+            slots = dict(zip("abc", parts, strict=False))
+            if len(parts) == kind.wordings[0].count("{"):
+                texts = {normalise(kind.wordings[i].format_map(slots)) for i in kind.held_wordings}
+                ours = {normalise(repeat.wordings[i].format(name=name)) for i in repeat.seen_wordings}
+                assert not texts & ours, name

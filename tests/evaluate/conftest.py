@@ -101,7 +101,7 @@ class Desk:
         return promote.freeze(self.records, name, self.weights, self.sets)
 
     def open(self, run: str = "run", candidate: str = "candidate", name: str = "first", **changes) -> seal.Opened:
-        terms = {"arms": ["small", "transfer", "large"], "max_tokens": 48} | changes
+        terms = {"arms": ["small", "transfer", "large"], "settings": {"max_tokens": 48}} | changes
         return seal.open_final(self.records, name, candidate, self.questions, run=run, **terms)
 
 

@@ -84,6 +84,8 @@ def test_a_list_a_hedge_a_denial_or_a_late_answer_is_not_right(reply):
         ("In the car.", "car", True),
         ("The bag, the car", "bag", False),
         ("Five o'clock", "five oclock", True),
+        ("Łódź.", "łódź", True),
+        ("東京", "東京", True),
         ("Tom is taller than Ben.", "tom", True),
     ],
 )
@@ -119,6 +121,7 @@ def test_mentions_finds_what_strict_refuses():
     [
         ("Paris.", [1, 2], "end", False),
         ("", [], "end", True),
+        ("東京", [1], "end", False),
         (" ... ", [1, 2, 3], "end", True),
         ("Paris is", [1, 2], "limit", True),
         ("a b c d", [7, 7, 7, 7], "end", True),

@@ -7,7 +7,7 @@ import pytest
 
 from legato.errors import BadInput
 from legato.evaluate import lines
-from legato.evaluate.judge import Endpoint, fill, make_sheet, read_sheet, unblind
+from legato.evaluate.judge import Endpoint, fill, make_sheet, read_key, read_sheet, unblind
 from legato.evaluate.questions import text_sha256
 
 TEXTS = {str(i): f"Question {i}?" for i in range(6)}
@@ -183,5 +183,8 @@ def test_a_key_of_another_sheet_is_refused(sheet, records):
     path, _ = sheet
     edit(path, lambda items: [i.update(score=3) for i in items])
     _, other = make_sheet(records, TEXTS, salt="t")
+    lines.write_whole(path.with_name("key.json"), other)
     with pytest.raises(BadInput, match="another sheet"):
-        unblind(read_sheet(path), other)
+        unblind(read_sheet(path), read_key(path.with_name("key.json")))
+    with pytest.raises(BadInput, match="is no key"):
+        read_key(path)

@@ -4,8 +4,8 @@ import sys
 import pytest
 
 from legato.errors import MissingExtra, NotPromoted, SealError
-from legato.evaluate import promote, report
-from legato.evaluate.run import final
+from legato.evaluate import layout, promote, report
+from legato.evaluate.run import final, run
 
 
 def planted_run(planted):
@@ -129,6 +129,20 @@ def test_nobody_looks_at_half_a_final(desk, arms):
         report.final(desk.records, "run")
     with pytest.raises(SealError, match="not finished"):
         promote.promote(desk.records, "candidate", seal="first")
+
+
+def test_a_complete_run_that_was_not_closed_is_no_final_yet(desk, arms):
+    desk.seal()
+    desk.freeze()
+    opened = desk.open()
+    artifacts = dict.fromkeys(arms, opened.candidate.hashes)
+    path = layout.run(desk.records, "run")
+    run(arms, opened.questions, path, name="run", artifacts=artifacts, seal="first", progress=False)
+    assert report.report(desk.records) == {"finals": [], "unfinished": [{"run": "run", "seal": "first", "missing": 0}]}
+    with pytest.raises(SealError, match="not finished"):
+        promote.promote(desk.records, "candidate", seal="first")
+    final(desk.records, desk.open(), arms, progress=False)  # nothing is left to ask; it is closed
+    assert len(report.report(desk.records)["finals"]) == 1
 
 
 def test_promotion_needs_a_final_and_carries_hashes_and_figures(finished):

@@ -65,7 +65,7 @@ def test_a_final_opens_once_and_a_second_opening_refuses(ready, arms):
 
 @pytest.mark.parametrize(
     ("changes", "named"),
-    [({"run": "other"}, "run"), ({"max_tokens": 9}, "max_tokens"), ({"arms": ["small"]}, "arms")],
+    [({"run": "other"}, "run"), ({"settings": {"max_tokens": 9}}, "settings"), ({"arms": ["small"]}, "arms")],
 )
 def test_after_a_crash_only_the_same_run_may_go_on(ready, changes, named):
     ready.open()
@@ -186,6 +186,12 @@ def test_a_held_wording_may_be_selected_on_but_not_trained_on(desk, rows):
     seen = Identities(wording=Identities.of([rows[0]]).wording)
     assert seen.clashes([q], trained=False) == []
     assert "unseen wording" in seen.clashes([q], trained=True)[0]
+
+
+def test_a_seen_fact_may_be_asked_in_another_question(desk, rows):
+    shared = Identities(fact=Identities.of(rows).fact)
+    assert shared.clashes([q for q in desk.questions if not q.fact_held], trained=True) == []
+    assert len(shared.clashes(desk.questions, trained=True)) == sum(q.fact_held for q in desk.questions)
 
 
 def test_a_candidate_must_declare_its_sets(desk):

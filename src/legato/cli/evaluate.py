@@ -15,8 +15,28 @@ if TYPE_CHECKING:
 
     from legato.evaluate.questions import Question
 
-FILE = click.Path(path_type=Path, dir_okay=False)
-FOLDER = click.Path(path_type=Path, file_okay=False)
+
+class NewFile(click.Path):
+    """A file to be written, in a folder that is there, with one of the endings (any, where none are given)."""
+
+    def __init__(self, *endings: str) -> None:
+        super().__init__(path_type=Path, dir_okay=False)
+        self.endings = endings
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = super().convert(value, param, ctx)
+        if not path.parent.is_dir():
+            self.fail(f"there is no folder {path.parent} to write {path.name} into", param, ctx)
+        if self.endings and path.suffix not in self.endings:
+            self.fail(f"{path.name} must end in {', '.join(self.endings)}", param, ctx)
+        return path
+
+
+FILE = click.Path(path_type=Path, dir_okay=False, exists=True)  # to be read
+NEW_FILE = NewFile()
+PICTURE = NewFile(".png", ".svg", ".pdf")
+FOLDER = click.Path(path_type=Path, file_okay=False)  # of ours, read or made
+AUDIO = click.Path(path_type=Path, file_okay=False, exists=True)
 records_option = click.option(
     "--records", type=FOLDER, default=Path("records"), show_default=True, help="Where the evidence lies."
 )
@@ -25,7 +45,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 def spoken_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The two options that name spoken questions."""
-    audio = click.option("--audio", type=FOLDER, required=True, help="Folder of <row id>.wav, .flac, .ogg or .mp3.")
+    audio = click.option("--audio", type=AUDIO, required=True, help="Folder of <row id>.wav, .flac, .ogg or .mp3.")
     rows = click.option("--rows", type=FILE, required=True, help="JSONL file of rows.")
     return rows(audio(command))
 
@@ -61,8 +81,8 @@ def seal(name: str, rows: Path, audio: Path, n: int, salt: str, source: str, rec
 
 @evaluate.command()
 @click.argument("rows", type=FILE, nargs=-1, required=True)
-@click.option("--audio", type=FOLDER, multiple=True, help="Folder of recordings that go with them; may be repeated.")
-@click.option("--out", type=FILE, required=True, help="The identity file to write.")
+@click.option("--audio", type=AUDIO, multiple=True, help="Folder of recordings that go with them; may be repeated.")
+@click.option("--out", type=NEW_FILE, required=True, help="The identity file to write.")
 def identities(rows: tuple[Path, ...], audio: tuple[Path, ...], out: Path) -> None:
     """Write down, as hashes, what a training or selection saw: the words, facts and recordings of ROWS."""
     from legato.audio import read
@@ -116,7 +136,7 @@ def open_(final: str, candidate: str, rows: Path, audio: Path, run_name: str, ma
 
 @evaluate.command()
 @json_option
-@click.option("--plot", type=FILE, help="Also draw the accuracies into this file.")
+@click.option("--plot", type=PICTURE, help="Also draw the accuracies into this file.")
 @records_option
 def report(as_json: bool, plot: Path | None, records: Path) -> None:
     """Re-derive every headline figure from the raw records alone."""
@@ -130,7 +150,7 @@ def report(as_json: bool, plot: Path | None, records: Path) -> None:
 
 @evaluate.command()
 @click.option("--rows", type=FILE, help="JSONL file of rows; with --audio, to compare the sealed recordings too.")
-@click.option("--audio", type=FOLDER, help="Folder of their recordings.")
+@click.option("--audio", type=AUDIO, help="Folder of their recordings.")
 @records_option
 @click.pass_context
 def audit(context: click.Context, rows: Path | None, audio: Path | None, records: Path) -> None:
@@ -189,8 +209,8 @@ def judge() -> None:
 @click.argument("run_name", metavar="RUN")
 @click.option("--rows", type=FILE, required=True, help="JSONL file of the rows that were asked.")
 @click.option("--salt", required=True, help="Text that decides the shuffle.")
-@click.option("--out", type=FILE, required=True, help="The sheet: replies without their arms.")
-@click.option("--key", type=FILE, required=True, help="Who said what; keep it away from the judge.")
+@click.option("--out", type=NEW_FILE, required=True, help="The sheet: replies without their arms.")
+@click.option("--key", type=NEW_FILE, required=True, help="Who said what; keep it away from the judge.")
 @records_option
 def sheet(run_name: str, rows: Path, salt: str, out: Path, key: Path, records: Path) -> None:
     """Make a blind sheet of RUN's replies, and its key."""

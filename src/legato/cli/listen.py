@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from legato.cli.evaluate import FILE, FOLDER, json_option
+from legato.cli.evaluate import AUDIO, FILE, FOLDER, PICTURE, json_option
 
 READS = ("nearest", "late", "all")
 captured_argument = click.argument("captured", metavar="CAPTURE", type=FOLDER)
@@ -26,7 +26,7 @@ def listen() -> None:
 @listen.command()
 @out_argument
 @click.option("--rows", type=FILE, required=True, help="JSONL file of rows.")
-@click.option("--audio", type=FOLDER, help="Folder of <row id>.wav or alike; without it the rows are read as words.")
+@click.option("--audio", type=AUDIO, help="Folder of <row id>.wav or alike; without it the rows are read as words.")
 @click.option("--every-layer", is_flag=True, help="Keep all of the large model's layers: what a diagnosis needs.")
 def capture(out: Path, rows: Path, audio: Path | None, every_layer: bool) -> None:
     """Write into folder OUT what both models remember of the same questions. The same command resumes."""
@@ -49,7 +49,7 @@ def capture(out: Path, rows: Path, audio: Path | None, every_layer: bool) -> Non
 @click.option(
     "--lam", type=click.FloatRange(min=0, min_open=True), default=1e-3, show_default=True, help="Ridge strength."
 )
-@click.option("--plot", type=FILE, help="Draw R2 per layer into this file.")
+@click.option("--plot", type=PICTURE, help="Draw R2 per layer into this file.")
 @reads_option
 @int8_option
 def fit(captured: Path, out: Path, target: str, lam: float, plot: Path | None, reads: str, int8: bool) -> None:
@@ -91,7 +91,7 @@ def fit(captured: Path, out: Path, target: str, lam: float, plot: Path | None, r
     "--guard", type=click.FloatRange(min=0), default=0.5, show_default=True, help="Weight of keeping what small knew."
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--plot", type=FILE, help="Draw the training into this file.")
+@click.option("--plot", type=PICTURE, help="Draw the training into this file.")
 @reads_option
 @int8_option
 def train(
@@ -135,7 +135,7 @@ def train(
 @click.option(
     "--limit", type=click.IntRange(min=8), default=400, show_default=True, help="Use at most so many questions."
 )
-@click.option("--plot", type=FILE, help="Draw probes and views into this file.")
+@click.option("--plot", type=PICTURE, help="Draw probes and views into this file.")
 @json_option
 def diagnose(captured: Path, limit: int, plot: Path | None, as_json: bool) -> None:
     """Where does each model hold the answer, and where does it look for it? CAPTURE must hold every layer."""

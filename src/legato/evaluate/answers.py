@@ -26,15 +26,14 @@ OPEN = frozenset({"talk"})  # domains whose questions have no single answer
 REPEATS = 4  # so many times the same token in a row is a stuck decoder
 
 _WORD = re.compile(
-    r"(?<![a-z0-9])[-−]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![a-z0-9])"  # 7, -3, 1,000, 3.5
-    r"|[a-z0-9]+(?:['’][a-z]+)*",
-    re.IGNORECASE,
+    r"(?<![^\W_])[-−]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?![^\W_])"  # 7, -3, 1,000, 3.5
+    r"|[^\W_]+(?:['’][^\W_]+)*"  # letters and digits of any script
 )
 
 
 @dataclass(frozen=True)
 class _Word:
-    word: str  # folded: lower case, no marks, no apostrophes, no thousands commas
+    word: str  # folded: no case, no marks, no apostrophes, no thousands commas
     spelt: str  # as it stood in the reply
     gap: str  # what stood between the word before and this one
 
@@ -43,14 +42,14 @@ def _words(text: str) -> list[_Word]:
     plain = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
     found, end = [], 0
     for match in _WORD.finditer(plain):
-        folded = re.sub(r"[,'’]", "", match[0].lower().replace("−", "-"))
+        folded = re.sub(r"[,'’]", "", match[0].casefold().replace("−", "-"))
         found.append(_Word(folded, match[0], plain[end : match.start()]))
         end = match.end()
     return found
 
 
 def words(text: str) -> list[str]:
-    """The words of a text as they are compared: lower case, without marks, apostrophes and thousands commas."""
+    """The words of a text as they are compared: without case, marks, apostrophes and thousands commas."""
     return [w.word for w in _words(text)]
 
 

@@ -101,6 +101,23 @@ def read_sheet(path: Path) -> dict[str, Any]:
     return sheet
 
 
+def read_key(path: Path) -> dict[str, Any]:
+    """Read the key that was made with a sheet.
+
+    Raises:
+        BadInput: it is no key.
+    """
+    try:
+        key = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadInput(
+            f"{path} cannot be read as a key ({error}); use the one that was made with the sheet."
+        ) from error
+    if not isinstance(key, dict) or set(key) != {"sheet_sha256", "items"}:
+        raise BadInput(f"{path} is no key; use the one that was made with the sheet.")
+    return key
+
+
 @dataclass(frozen=True)
 class Endpoint:
     """Where a model judge answers: any server with `<base_url>/chat/completions`."""

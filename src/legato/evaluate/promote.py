@@ -133,10 +133,8 @@ def promote(records: Path, name: str, *, seal: str, note: str = "") -> dict[str,
         opened = book.last("opened", seal=seal, candidate=name)
         if opened is None or opened.data["candidate_sha256"] != candidate.sha256:
             raise SealError(f"final {seal!r} was never opened with candidate {name!r}; open it first.")
-        if book.last("closed", run=opened.data["run"]) is None:
-            raise SealError(f"run {opened.data['run']!r} on final {seal!r} is not finished; resume it first.")
         layout.refuse_taken(path, f"promotion of {name!r}", book.last("promoted", name=name) is not None)
-        final = report.final(records, opened.data["run"])
+        final = report.final(records, opened.data["run"])  # refuses a run that is not finished
         body = layout.signed(
             {
                 "name": name,

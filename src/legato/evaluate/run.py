@@ -131,7 +131,7 @@ def final(
         name=opened.run,
         artifacts=artifacts,
         seal=opened.seal.name,
-        max_tokens=opened.max_tokens,
+        max_tokens=opened.settings["max_tokens"],
         progress=progress,
     )
     close_final(records, opened)

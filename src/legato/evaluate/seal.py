@@ -3,7 +3,7 @@
 `seal` ranks a pool of questions by a salted hash and takes the lowest n: nobody chose the rows. The seal file pins each
 row's words, audio and answer key. `open_final` refuses unless everything is as it was declared, and writes the opening
 into the ledger before the first question is asked. A second opening refuses, also after a crash: a crashed run may only
-be resumed, under the same run id with the same candidate, arms and token limit, and never repeats an answered question.
+be resumed, under the same run id with the same candidate, arms and settings, and never repeats an answered question.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class Opened:
     candidate: Candidate
     run: str
     arms: tuple[str, ...]
-    max_tokens: int
+    settings: Mapping[str, Any]
     questions: tuple[Question, ...]  # in rank order
     resumed: bool
 
@@ -163,11 +163,12 @@ def open_final(
     *,
     run: str,
     arms: Sequence[str],
-    max_tokens: int = 48,
+    settings: Mapping[str, Any],
 ) -> Opened:
     """Open a final for one frozen candidate, or resume the run that did.
 
-    `questions` must contain every sealed row; others are ignored.
+    `questions` must contain every sealed row; others are ignored. `settings` is what the arms are run with:
+    "max_tokens" and whatever else (plain JSON) must be the same when the run is resumed.
 
     Raises:
         SealError: the seal, the ledger or the candidate were changed; the seal is younger than the candidate; a row is
@@ -201,7 +202,7 @@ def open_final(
             "candidate_sha256": frozen.sha256,
             "run": run,
             "arms": list(arms),
-            "max_tokens": max_tokens,
+            "settings": dict(settings),
         }
         before = book.last("opened", seal=name)
         if before is None:
@@ -211,7 +212,7 @@ def open_final(
             book.append("opened", **terms, code_sha256=code_sha256(), overlap=0, sets=_counts(records, frozen))
         else:
             _resume(book, before, terms, record.scan(path).records)
-    return Opened(final, frozen, run, tuple(arms), max_tokens, rows, resumed=before is not None)
+    return Opened(final, frozen, run, tuple(arms), dict(settings), rows, resumed=before is not None)
 
 
 def _match(final: Seal, questions: Iterable[Question]) -> tuple[Question, ...]:

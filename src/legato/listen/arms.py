@@ -1,4 +1,4 @@
-"""The five arms: five ways to answer one spoken question, one interface, one path, one decode loop.
+"""The five arms, five ways to answer one spoken question: one interface, one path, one decode loop.
 
     small      the small model hears and answers
     mapped     the large model hears, its memory is mapped, the small model answers
@@ -72,10 +72,10 @@ def five(
 def warm(arms: Iterable[Arm]) -> None:
     """Run every arm once on a fixed sound, so that no measured answer pays for first-time set-up."""
     for arm in arms:
-        arm.answer(_hum(), force_tokens=8)
+        arm.answer(hum(), force_tokens=8)
 
 
-def _hum(seconds: float = 2.0, rate: int = 16_000) -> Audio:
+def hum(seconds: float = 2.0, rate: int = 16_000) -> Audio:
     """A voice-like buzz gliding around 120 Hz: the same samples every time."""
     t = np.arange(int(seconds * rate)) / rate
     phase = 2 * math.pi * 120 * t + 8 * np.sin(3 * t)

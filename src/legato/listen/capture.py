@@ -36,6 +36,7 @@ from legato.organs import Heard, Prompt
 
 FILES = ("large", "small", "told")
 CONFIG, INDEX = "config.json", "index.jsonl"
+MEASURED = ("header", "tail", *FILES)  # keys of the configuration that follow from the questions
 TELL = "Say {answer}"
 
 
@@ -158,7 +159,7 @@ def capture(pairs: Iterable[Pair], folder: Path, layers: tuple[int, ...], about:
     Args:
         pairs: drawn one by one.
         layers: which of the large model's layers to keep.
-        about: what identifies the models and the data, kept in config.json.
+        about: what identifies the models and the data, kept in config.json beside what is `MEASURED`.
 
     Raises:
         ArtifactError: the folder was captured with another `about` or other layers (nothing in it is changed), or a
@@ -166,6 +167,7 @@ def capture(pairs: Iterable[Pair], folder: Path, layers: tuple[int, ...], about:
         OrganMismatch: a question has another prompt shape than those before it, or numbers beyond float16.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    assert not about.keys() & {"layers", *MEASURED}, about.keys()
     identity = {**about, "layers": list(layers)}
     config = json.loads((folder / CONFIG).read_text()) if (folder / CONFIG).exists() else None
     if config is not None:
@@ -214,8 +216,7 @@ def capture(pairs: Iterable[Pair], folder: Path, layers: tuple[int, ...], about:
 
 
 def _require_identity(folder: Path, config: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
-    measured = {"header", "tail", *FILES}  # what follows from the questions
-    stored = {key: value for key, value in config.items() if key not in measured}
+    stored = {key: value for key, value in config.items() if key not in MEASURED}
     if stored != identity:
         raise ArtifactError(f"this capture has {_difference(identity, stored)} in {folder}; choose a new folder.")
 

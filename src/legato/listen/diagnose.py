@@ -147,7 +147,7 @@ def plot(probes: Mapping[str, Probe], views: Mapping[str, Mapping[str, float]], 
     figure = Figure(figsize=(6 * (len(probes) + 1), 5), layout="constrained")
     *maps, bars = figure.subplots(1, len(probes) + 1, squeeze=False)[0]
     for axes, (name, found) in zip(maps, probes.items(), strict=True):
-        image = axes.imshow(found.accuracy, aspect="auto", origin="lower", vmin=0, vmax=1, cmap="viridis")
+        image = axes.imshow(found.accuracy.numpy(), aspect="auto", origin="lower", vmin=0, vmax=1, cmap="viridis")
         axes.set_title(f"{name}: answer's first token read linearly")
         axes.set_xticks(range(len(found.positions)), found.positions, rotation=90, fontsize=7)
         axes.set_yticks(range(len(found.layers)), [str(layer) for layer in found.layers], fontsize=7)

@@ -1,4 +1,4 @@
-"""The handoff: one model hears, its memory is mapped, corrected and placed, and another model answers on top of it.
+"""The handoff between two models: one hears, its memory is mapped, corrected and placed, and the other answers on it.
 
 One class covers every arm, so that all of them go through the same steps in the same order, one timed span each:
 

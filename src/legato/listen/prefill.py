@@ -1,4 +1,4 @@
-"""Hear once: audio through a listener into a content-space memory, timed as the span `prefill`, and checked.
+"""Hear a question once, into a content-space memory: timed as the span `prefill`, and checked.
 
 The check is the n-1 rule. A memory of all n prompt tokens would make the decoder run the last one twice, and a shorter
 one would leave a hole; neither fails by itself, both answer something else. So the length is compared here, on what the

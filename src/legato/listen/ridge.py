@@ -111,5 +111,12 @@ def solve(sums: RidgeSums, lam: float) -> RidgeFit:
     mx, my = sums.means()
     xx, xy, _ = sums.about(mx, my)
     scale = xx.diagonal().mean().clamp_min(TINY)
-    xx.diagonal().add_(lam * scale)
-    return RidgeFit(torch.cholesky_solve(xy, torch.linalg.cholesky(xx)), mx, my)
+    regular = xx.clone()
+    regular.diagonal().add_(lam * scale)
+    factor, failed = torch.linalg.cholesky_ex(regular)
+    if failed:  # inputs of low rank: what float32 left of their zero eigenvalues can lie below zero, by more than lam
+        values, vectors = torch.linalg.eigh(xx)
+        weight = vectors @ (vectors.T @ xy / (values.clamp_min(0) + lam * scale)[:, None])
+    else:
+        weight = torch.cholesky_solve(xy, factor)
+    return RidgeFit(weight, mx, my)

@@ -66,10 +66,10 @@ def train_residual(
     Raises: ArtifactError when the folder holds a run with other settings or data.
     """
     assert not any(p.requires_grad for p in decoder.parameters()), "the decoder is not frozen"
-    guests = [decoder] if mapper is None else [decoder, mapper]
-    frozen = [fingerprint(guest) for guest in guests]
+    guests = {"decoder": decoder} if mapper is None else {"decoder": decoder, "mapper": mapper}
+    frozen = {name: fingerprint(guest) for name, guest in guests.items()}
     folder.mkdir(parents=True, exist_ok=True)
-    state, settings = folder / "state.pt", _settings(residual, entries, labels, config, control)
+    state, settings = folder / "state.pt", frozen | _settings(residual, entries, labels, config, control)
     settle_scale(residual, capture, entries[:SCALED_ON], control)
     masters = Masters([(residual.parameters(), config.learning_rate)], config.weight_decay)
     step = 0
@@ -105,7 +105,7 @@ def train_residual(
             report(line)
         if due:
             checkpoint(state, {"masters": masters.state(), "step": step, "settings": settings})
-    assert frozen == [fingerprint(guest) for guest in guests], "something frozen moved"
+    assert frozen == {name: fingerprint(guest) for name, guest in guests.items()}, "something frozen moved"
 
 
 def kept(logits: Tensor, decoder: Transformer, last_id: int, capture: Capture, batch: Sequence[Entry],

@@ -62,7 +62,7 @@ def key_span(row: Row) -> int:
     return len(answer)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Batch:
     """Examples side by side, padded right, with the places where their tokens are predicted."""
 
@@ -77,16 +77,17 @@ class Batch:
     owner: Tensor  # (N,) which example each belongs to
     slot_rows: tuple[Tensor, Tensor]  # row and column of every slot that predicts an answer token
     slot_ids: Tensor  # what they should predict
+    heard: tuple[Tensor, ...] = ()  # the audio of each of `audio` as projected by `embed`, (n, C)
 
     def embed(self, model: Transformer, projector: nn.Module) -> Tensor:
-        """(B, T, C): words looked up, audio projected into place."""
+        """(B, T, C): words looked up, audio projected into place and left in `heard`."""
         x = model.embed(self.ids)
         if self.audio:
             lengths = [len(features) for _, _, features in self.audio]
-            heard = projector(torch.cat([f for _, _, f in self.audio]).float()[None])[0].to(x.dtype)
+            self.heard = projector(torch.cat([f for _, _, f in self.audio]).float()[None])[0].split(lengths)
             x = x.clone()
-            for (b, where, _), piece in zip(self.audio, heard.split(lengths), strict=True):
-                x[b, where] = piece
+            for (b, where, _), piece in zip(self.audio, self.heard, strict=True):
+                x[b, where] = piece.to(x.dtype)
         return x
 
 

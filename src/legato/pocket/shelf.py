@@ -29,6 +29,7 @@ WEIGHTS = Path(__file__).parent / "weights"  # what ships
 SOURCE = artifacts.Source("SmolLM2-135M-Instruct", f"{BASE_PACKAGE} 0.1.2, {BASE_FILE}", "Apache-2.0", BASE_SHA256)
 LARGE, SMALL = "pocket-large", "pocket-small"  # kinds of artifact
 _PACKED = (".q", ".scale")
+_SHARED = ("embedding.", "head.")  # what the small model takes from the base
 
 
 def save_large(folder: Path, model: Transformer, projector: Projector, *, recipe: str) -> Manifest:
@@ -42,8 +43,8 @@ def save_large(folder: Path, model: Transformer, projector: Projector, *, recipe
 
 
 def save_small(folder: Path, model: Transformer, projector: Projector, *, recipe: str) -> Manifest:
-    """Save the small model: all of its layers and its last norm; the embedding stays the base's."""
-    own = {name: tensor for name, tensor in model.state_dict().items() if not name.startswith("embedding.")}
+    """Save the small model: all of its layers and its last norm; embedding and output matrix stay the base's."""
+    own = {name: tensor for name, tensor in model.state_dict().items() if not name.startswith(_SHARED)}
     tensors: dict[str, Tensor] = {name: t.half() for name, t in _prefixed("projector", projector.state_dict()).items()}
     for name, tensor in _prefixed("model", own).items():
         if tensor.dim() == 1:
@@ -71,8 +72,8 @@ def load_pair(
     base, tokenizer = load_base(dtype)
     width = base.config.width
     light = cut(base)  # before the large model's updates are folded into the base
-    stored = {"embedding.weight": base.embedding.weight, **_unpacked(_part(small[0], "model"))}
-    light.load_state_dict(stored)
+    shared = {name: tensor for name, tensor in light.state_dict().items() if name.startswith(_SHARED)}
+    light.load_state_dict(shared | _unpacked(_part(small[0], "model")))
     lowrank.fold(base, _part(large[0], "model"))
     return (
         PocketListener(ear, _projector(large[0], width, dtype), base.eval(), tokenizer, "large"),

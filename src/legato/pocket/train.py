@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from legato.optim import Journal, Masters, checkpoint, cosine
 from legato.pocket.examples import Example, collate
+from legato.pocket.hearing import Spelling
 from legato.transformer import Transformer
 
 LOG_EVERY = 50  # steps
@@ -37,24 +38,30 @@ class TrainConfig:
     warmup: int = 100
     tail_only: float = 0.5
     slot_weight: float = 0.3
+    hearing_weight: float = 0.3
     weight_decay: float = 0.0
     seed: int = 0
 
 
 def losses(model: Transformer, projector: nn.Module, examples: list[Example], features: Mapping[str, Tensor],
-           tail_only: list[bool]) -> tuple[Tensor, Tensor]:
-    """Answer loss and slot loss of one batch, means over tokens."""
+           tail_only: list[bool], spelling: Spelling | None = None, said: Mapping[str, Sequence[int]] | None = None,
+           ) -> tuple[Tensor, Tensor, Tensor]:
+    """Answer, slot and spelling loss of one batch, means over tokens; the last is 0 where nothing is heard."""
     batch = collate(examples, features, tail_only)
     states = model(batch.embed(model, projector), mask=batch.mask)
+    hearing = states.new_zeros(())
+    if spelling is not None and batch.heard:
+        hearing = spelling.loss(batch.heard, [said[examples[b].audio] for b, _, _ in batch.audio])
     answer = F.cross_entropy(model.logits(states[batch.answer_rows]).float(), batch.answer_ids)
     slots = F.cross_entropy(model.logits(states[batch.slot_rows]).float(), batch.slot_ids)
-    return answer, slots
+    return answer, slots, hearing
 
 
 def train(
     model: Transformer, projector: nn.Module, groups: list[tuple[list[nn.Parameter], float]],
     data: Callable[[int], Iterator[list[Example]]], features: Mapping[str, Tensor], config: TrainConfig, folder: Path,
-    evaluate: Callable[[int], dict[str, Any]] | None = None, every: int = 500,
+    evaluate: Callable[[int], dict[str, Any]] | None = None, every: int = 500, spelling: Spelling | None = None,
+    said: Mapping[str, Sequence[int]] | None = None,
 ) -> None:
     """Run to `config.steps`, resuming from `folder/state.pt` when it is there. Prints each line of `folder/log.jsonl`.
 
@@ -63,6 +70,7 @@ def train(
         data: step -> iterator over batches from that step on.
         evaluate: called with the step before each checkpoint; its result goes into the log.
         every: steps between checkpoints.
+        spelling, said: keep the projector spelling what it hears (`hearing`); the audible ids of each clip.
     """
     folder.mkdir(parents=True, exist_ok=True)
     masters = Masters(groups, config.weight_decay)
@@ -77,10 +85,10 @@ def train(
         examples = next(stream)
         rng = random.Random(f"{config.seed}:{step}")
         tail_only = [rng.random() < config.tail_only for _ in examples]
-        answer, slots = losses(model, projector, examples, features, tail_only)
-        (answer + config.slot_weight * slots).backward()
+        answer, slots, hearing = losses(model, projector, examples, features, tail_only, spelling, said)
+        (answer + config.slot_weight * slots + config.hearing_weight * hearing).backward()
         norm = masters.step(cosine(step, config.steps, config.warmup))
-        journal.note(len(examples), answer=answer.item(), slots=slots.item(), norm=norm)
+        journal.note(len(examples), answer=answer.item(), slots=slots.item(), hearing=hearing.item(), norm=norm)
         step += 1
         due = step % every == 0 or step == config.steps
         if due or step % LOG_EVERY == 0:

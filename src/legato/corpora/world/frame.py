@@ -1,6 +1,6 @@
 """What a kind of question is: wordings, a reply, and facts to ask about.
 
-A `Table` kind asks about listed facts, a `Story` kind draws its words anew each time. Both hand out a
+A `Table` kind asks about listed facts (a `TrainOnly` one in training alone), a `Story` kind draws its words anew each time. Both hand out a
 `Fact` for a share ("seen", "select", "final"; see `splits`) and know nothing of rows or splits of text.
 """
 
@@ -112,6 +112,16 @@ class Table(Kind):
 
     def sample(self, rng: Rng, share: str) -> Fact | None:
         return self.shares[share].pick(rng) if share in self.shares else None
+
+
+@dataclass
+class TrainOnly(Table):
+    """Listed facts none of which is ever held, and which select and final never ask."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        assert not any(f.held for f in self.facts), self.name
+        self.shares = {"seen": Weighted(self.facts, (f.weight for f in self.facts))}
 
 
 def word_identity(word: str) -> str:

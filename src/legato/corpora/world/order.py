@@ -44,15 +44,19 @@ _PLACE = (
     "Name the {nth} {what}.",
     "Tell me the {nth} {what}.",
 )
-NTH = (
-    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth "
-    "sixteenth seventeenth eighteenth nineteenth twentieth"
-).split()
-DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
-MONTHS = "January February March April May June July August September October November December".split()
+NTH = [
+    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
+    "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth",
+    "twentieth",
+]  # fmt: skip
+DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+MONTHS = [
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+]  # fmt: skip
 LETTERS = list("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-PLANETS = "Mercury Venus Earth Mars Jupiter Saturn Uranus Neptune".split()
-SEASONS = "spring summer autumn winter".split()
+PLANETS = ["Mercury", "Venus", "Earth", "Mars", "Jupiter", "Saturn", "Uranus", "Neptune"]
+SEASONS = ["spring", "summer", "autumn", "winter"]
 # one row of neighbours: (what, members, comes round again, spoken name of a member, weight)
 _RINGS = (
     ("day", DAYS, True, "{}", 1.0),

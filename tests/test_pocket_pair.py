@@ -1,0 +1,58 @@
+"""The shipped pocket pair as a user meets it: the README's example, and every arm on the bundled questions."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import legato
+from legato import cli
+from legato.evaluate.answers import is_right
+
+ROOT = Path(__file__).resolve().parents[1]
+RIGHT = {"capital": ["Paris"], "sum": ["fifteen", "15"], "keys": ["car", "in the car"], "opposite": ["light"]}
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def system():
+    return legato.load("pocket")
+
+
+def test_the_readme_example_runs(monkeypatch):
+    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(ROOT)
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        exec(compile(code, "README.md", "exec"), {})
+    assert re.fullmatch(r"\S.* \d+\.\d+\n", said.getvalue())
+
+
+def test_the_large_model_answers_the_bundled_questions(system):
+    questions = {path.stem: path for path in (ROOT / "examples/questions").glob("*.flac")}
+    assert set(RIGHT) <= set(questions)
+    replies = {name: system.answer(path, arm="large") for name, path in questions.items()}
+    assert not any(reply.malformed for reply in replies.values())
+    right = [name for name, accepted in RIGHT.items() if is_right(replies[name].text, accepted)]
+    assert len(right) >= 3, {name: reply.text for name, reply in replies.items()}
+
+
+def test_every_arm_races_on_one_question(system, monkeypatch, capsys):
+    monkeypatch.setattr("legato.assemble.load", lambda preset: system)
+    question = str(ROOT / "examples/questions/capital.flac")
+    assert cli.main(["ask", question, "--arm", "all", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["arms"]
+    assert all(figures["answer"] for figures in found.values())
+    handed = sum(found["transfer"][step] for step in ("map_ms", "correct_ms", "place_ms"))
+    assert handed < found["large"]["prefill_ms"]
+
+
+def test_equal_questions_get_equal_answers(system):
+    question = ROOT / "examples/questions/keys.flac"
+    assert system.answer(question).tokens == system.answer(question).tokens
