@@ -2,11 +2,11 @@
 
     python recipes/lexicon.py OUT.jsonl --lists 30000 [--seed 0]
 
-A listener can only hear words it has heard before: errors of the spelling projector were 18 % on tokens that stood in 64 and
-more training questions and over 60 % on those in fewer than 16 (records/LOG.md). Questions hold one or two rare words
-each; a list holds five to nine. Lists teach the *ear* only (`pocket_pair.py hear`): no answer, fact or story is in them,
-and neither language model, map nor residual is trained on them. Words that stories hold out are spoken here as well:
-what they hold out is every story with such a word.
+A listener can only hear words it has heard before: the spelling projector missed 18 % of the tokens that stood in 64
+and more training questions, and over 60 % of those in fewer than 16 (records/LOG.md). A question holds one or two rare
+words, a list five to nine. Lists teach the *ear* only (`pocket_pair.py hear`): no answer, fact or story is in them, and
+neither language model, map nor residual is trained on them. Words that stories hold out are spoken here as well: what
+they hold out is every story with such a word.
 """
 
 from __future__ import annotations

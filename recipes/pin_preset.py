@@ -21,6 +21,8 @@ def pin(text: str, weights: Path) -> str:
     for n, part in enumerate(parts[1:], 1):
         folder = re.search(r'(?m)^folder = "(.+)"$', part)
         assert folder, part
+        if not (weights / folder[1]).exists():
+            continue  # not trained yet: stays unpinned, and loading the preset says what is missing
         _, manifest = artifacts.load(weights / folder[1])
         stored = manifest.path("weights.safetensors").name
         for key, value in (("weights", manifest.files[stored]), ("identity", manifest.sha256)):

@@ -1,11 +1,12 @@
-"""Train the pocket pair: text first (what to know and how to answer), one projector that hears words, then audio among text.
+"""Train the pocket pair: text first (what to know, how to answer), a projector that spells, then audio among text.
 
-    python recipes/pocket_pair.py text  large|small --runs FOLDER [--steps N]
-    python recipes/pocket_pair.py hear  both        --runs FOLDER --rows ROWS ... --clips FOLDER ... --features FOLDER ...
-    python recipes/pocket_pair.py audio large|small --runs FOLDER --rows ROWS ... --clips FOLDER ... --features FOLDER ...
-    python recipes/pocket_pair.py ship  large|small --runs FOLDER
+    python recipes/pocket_pair.py text  large|small --runs RUNS [--steps N]
+    python recipes/pocket_pair.py hear  both        --runs RUNS --rows ROW... --clips CLIP... --features FEATURE...
+    python recipes/pocket_pair.py audio large|small --runs RUNS --rows ROW... --clips CLIP... --features FEATURE...
+    python recipes/pocket_pair.py ship  large|small --runs RUNS
 
-Each stage is resumable; `audio` starts from what `text` left. Everything is drawn from the world's train split.
+Each stage is resumable; `audio` starts from what `text` and `hear` left. Rows are drawn from the
+world's train split.
 """
 
 from __future__ import annotations
@@ -143,7 +144,7 @@ def load_heard(
     """Features, heard examples in a fixed shuffled order, and the seconds of each clip."""
     features = Folders(folders)
     by_id = {r.id: r for path in rows for r in read_rows(path)}
-    entries = [json.loads(line) for folder in clips for line in open(folder / "clips.jsonl")]
+    entries = [json.loads(line) for folder in clips for line in (folder / "clips.jsonl").read_text().splitlines()]
     random.Random(0).shuffle(entries)
     heard = [encode(by_id[e["row"]], tokenizer, audio=e["id"]) for e in entries if e["id"] in features]
     return features, heard, {e["id"]: e["seconds"] for e in entries}

@@ -1,11 +1,10 @@
-"""The transfer on the pocket pair from features that were heard once: capture thousands, sweep, score on the selection set.
+"""The transfer on the pocket pair from features that were heard once: capture thousands, sweep, score on the selection.
 
     python recipes/transfer.py capture --clips CLIPS ... --features FEATURES ... --out CAPTURE [--words N] [--limit N]
     python recipes/transfer.py sweep   --capture CAPTURE --select SELECT --rows ROWS --out FOLDER PLAN.json
-    python recipes/transfer.py score   --select SELECT --rows ROWS [--mapper MAPPER] [--residual RESIDUAL]
 
-A plan is a list of settings; each leaves a folder and one line in FOLDER/results.jsonl, and is skipped when its line is there.
-Fitting and training themselves are those of `legato listen fit` and `legato listen train`.
+A plan is a list of settings; each leaves a folder and one line in FOLDER/results.jsonl, and is skipped when its line
+is there. Fitting and training themselves are those of `legato listen fit` and `legato listen train`.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from legato.pocket.prompt import END, START
 
 
 def pairs(large: PocketListener, small: PocketListener, names: Sequence[str], hear) -> Iterator[Pair]:
-    """Every question through both models, `BATCH` at a time. `hear(model, names)` -> what the model remembers of each."""
+    """Every question through both models, `BATCH` at a time. hear: (model, names) -> what the model remembers."""
     started = time.time()
     for at in range(0, len(names), BATCH):
         part = names[at : at + BATCH]
@@ -68,7 +67,7 @@ def run_capture(args: argparse.Namespace) -> None:
         )
         return
     features = {clip: folder for folder in map(Features, args.features) for clip in folder}
-    clips = [json.loads(line)["id"] for folder in args.clips for line in open(folder / "clips.jsonl")]
+    clips = [json.loads(line)["id"] for folder in args.clips for line in whole_lines(folder / "clips.jsonl")]
     names = [c for c in clips if c in features and c not in done][: args.limit]
     hear = lambda model, part: model.hear([features[n][n].to(model.model.dtype) for n in part])  # noqa: E731
     capture(pairs(large, small, names, hear), args.out, layers, about)

@@ -31,7 +31,9 @@ class MissingExtra(LegatoError):
     """An optional package is not installed."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(f"{purpose} needs the package {package}, which is not installed; run: pip install 'legato[{extra}]'")
+        super().__init__(
+            f"{purpose} needs the package {package}, which is not installed; run: pip install 'legato[{extra}]'"
+        )
 
 
 class OrganMismatch(LegatoError):

@@ -230,6 +230,6 @@ def _difference(found: Mapping[str, Any], known: Mapping[str, Any]) -> str:
 def _appending(path: Path, size: int):
     """The file opened at byte `size`, where it is cut off."""
     require_size(path, size)
-    file = open(path, "ab")
+    file = open(path, "ab")  # noqa: SIM115 - the caller closes it
     file.truncate(size)
     return file

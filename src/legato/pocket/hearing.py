@@ -12,10 +12,14 @@ Shapes: B batch, n audio tokens, C model width, K candidate tokens, F ear featur
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 
 class Spelling(nn.Module):
@@ -54,8 +58,9 @@ class Spelling(nn.Module):
         B, longest = len(heard), int(lengths.max())
         at = torch.cat([torch.arange(n) * B + b for b, n in enumerate(lengths.tolist())])
         padded = found.new_zeros(longest * B, found.shape[-1]).index_copy(0, at, found).view(longest, B, -1)
-        targets = [torch.tensor([self.index[t] for t in s if t in self.index]) for s in said]
-        ctc = F.ctc_loss(padded, torch.cat(targets), lengths, torch.tensor([len(t) for t in targets]), reduction="none", zero_infinity=True)
+        targets = [torch.tensor([self.index[t] for t in s if t in self.index], dtype=torch.int64) for s in said]
+        sizes = torch.tensor([len(t) for t in targets])
+        ctc = F.ctc_loss(padded, torch.cat(targets), lengths, sizes, reduction="none", zero_infinity=True)
         words = sum(len(t) for t in targets)
         return ctc.sum() / max(1, words) + 0.1 * (flat.float().norm(dim=-1) / self.norm - 1).square().mean()
 
@@ -67,10 +72,11 @@ class Spelling(nn.Module):
         return [int(self.ids[i - 1]) for i in kept.tolist() if i > 0]
 
 
-def audible(tokenizer, text: str) -> list[int]:
+def audible(tokenizer: Tokenizer, text: str) -> list[int]:
     """Token ids of a question without those that make no sound (punctuation)."""
     encoding = tokenizer.encode(text)
-    return [i for i, piece in zip(encoding.ids, encoding.tokens, strict=True) if any(c.isalnum() for c in piece.replace("Ġ", ""))]
+    pieces = (piece.replace("Ġ", "") for piece in encoding.tokens)  # byte-level BPE writes a leading space so
+    return [i for i, piece in zip(encoding.ids, pieces, strict=True) if any(c.isalnum() for c in piece)]
 
 
 def errors(spelt: Sequence[int], said: Sequence[int]) -> int:

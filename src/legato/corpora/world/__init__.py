@@ -9,9 +9,9 @@ Splits (the rules are in `corpora.splits`):
 No question text is in two splits, and no held fact is in both select and final.
 
 The WORDS of a held fact are not held: training hears and repeats every name of the fact tables ("Say Lyon.", kinds
-`repeat-name` and `hear-name`, see `heard`), held facts included. What no training sees is the fact that links them, that
-Lyon is in France. Words held from stories, repeating and spelling stay out as `heard` says. `names()` lists the names,
-`name_rows` asks each of them once.
+`repeat-name` and `hear-name`, see `heard`), held facts included. What no training sees is the fact that links them,
+that Lyon is in France. Words held from stories, repeating and spelling stay out as `heard` says. `names()` lists the
+names, `name_rows` asks each of them once.
 
 Mix: `MIX` over domains; within a domain by the `weight` of its kinds (`kinds()` lists them). In training the names
 take two fifths of the skills, 8 % of all rows; select and final have none of them.

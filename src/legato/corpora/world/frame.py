@@ -1,7 +1,8 @@
 """What a kind of question is: wordings, a reply, and facts to ask about.
 
-A `Table` kind asks about listed facts (a `TrainOnly` one in training alone), a `Story` kind draws its words anew each time. Both hand out a
-`Fact` for a share ("seen", "select", "final"; see `splits`) and know nothing of rows or splits of text.
+A `Table` kind asks about listed facts (a `TrainOnly` one in training alone), a `Story` kind draws its words
+anew each time. All hand out a `Fact` for a share ("seen", "select", "final"; see `splits`) and know nothing of
+rows or splits of text.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ never held, and select and final ask nothing of these kinds.
 
 A name is one slot of a fact or one reference answer, said whole ("Burkina Faso"), without its article. Left out are
 letters that are spelled, names in which a held word of the stories occurs (stories keep words that these kinds never
-speak), and, from `repeat-name` alone, those with a held word of `echo`: training is never asked to repeat or spell that
-word, it only hears and names it (`hear-name`).
+speak), and, from `repeat-name` alone, those with a held word of `echo` (training is never asked to repeat or spell
+that word, it only hears and names it, `hear-name`) and those that `echo` could ask as three words.
 """
 
 from __future__ import annotations
@@ -61,9 +61,7 @@ def speaks_held(text: str, lists: tuple[Words, ...]) -> bool:
     """Whether a held word of the lists occurs in the text as a word (or as several, "gas station")."""
     held, longest = _held_words(lists)
     parts = normalise(text).split()
-    return any(
-        " ".join(parts[i : i + n]) in held for n in range(1, longest + 1) for i in range(len(parts) - n + 1)
-    )
+    return any(" ".join(parts[i : i + n]) in held for n in range(1, longest + 1) for i in range(len(parts) - n + 1))
 
 
 @cache
@@ -88,10 +86,21 @@ def names() -> list[str]:
     return sorted(name for name in once.values() if not speaks_held(name, cast.WORD_LISTS))
 
 
+def _is_three_words(fact: Fact) -> bool:
+    """Whether `echo` could draw the name as three words, whose wording "Say, ..." it holds ("Anne Frank House")."""
+    parts = normalise(fact.slots["name"]).split()
+    return len(parts) == 3 and _sayable().issuperset(parts)
+
+
+@cache
+def _sayable() -> frozenset[str]:
+    return frozenset(normalise(word) for words in echo.WORD_LISTS for word in words.words)
+
+
 def kinds() -> list[Kind]:
     """The kinds of this family. Their weights give them two fifths of the skills in training."""
     facts = [Fact(f"name:{name}", {"name": name}, (name,)) for name in names()]
-    repeated = [f for f in facts if not speaks_held(f.slots["name"], echo.WORD_LISTS)]
+    repeated = [f for f in facts if not speaks_held(f.slots["name"], echo.WORD_LISTS) and not _is_three_words(f)]
     return [
         TrainOnly("repeat-name", "skills", _SAY, "{name}.", 14.0, facts=repeated),
         TrainOnly("hear-name", "skills", _HEAR, "{name}.", 7.6, facts=facts),
