@@ -6,9 +6,10 @@ held is the fact that links the words (that Lyon is in France), never its words.
 never held, and select and final ask nothing of these kinds.
 
 A name is one slot of a fact or one reference answer, said whole ("Burkina Faso"), without its article. Left out are
-letters that are spelled, names in which a held word of the stories occurs (stories keep words that these kinds never
-speak), and, from `repeat-name` alone, those with a held word of `echo` (training is never asked to repeat or spell
-that word, it only hears and names it, `hear-name`) and those that `echo` could ask as three words.
+letters that are spelled, names that tell a held fact ("pine tree": a pine is a tree), and names in which a held word
+of the stories occurs (stories keep words that these kinds never speak). `repeat-name` alone also leaves out names with
+a held word of `echo` (training is never asked to repeat or spell that word, it only hears and names it, `hear-name`)
+and those that `echo` could ask as three words.
 """
 
 from __future__ import annotations
@@ -59,16 +60,13 @@ def bare_name(text: str) -> str:
 
 def speaks_held(text: str, lists: tuple[Words, ...]) -> bool:
     """Whether a held word of the lists occurs in the text as a word (or as several, "gas station")."""
-    held, longest = _held_words(lists)
-    parts = normalise(text).split()
-    return any(" ".join(parts[i : i + n]) in held for n in range(1, longest + 1) for i in range(len(parts) - n + 1))
+    return not _runs(normalise(text)).isdisjoint(_held_words(lists))
 
 
 @cache
-def _held_words(lists: tuple[Words, ...]) -> tuple[frozenset[str], int]:
-    """The held words as they are matched, and the most words that one of them has."""
-    held = frozenset(normalise(w) for each in lists for share in ("select", "final") for w in each.by_share[share])
-    return held, max(len(word.split()) for word in held)
+def _held_words(lists: tuple[Words, ...]) -> frozenset[str]:
+    """The held words of the lists as they are matched."""
+    return frozenset(normalise(w) for each in lists for share in ("select", "final") for w in each.by_share[share])
 
 
 @cache
@@ -83,7 +81,39 @@ def names() -> list[str]:
     once: dict[str, str] = {}
     for name in sorted(found):  # capitals come first
         once.setdefault(normalise(name), name)
-    return sorted(name for name in once.values() if not speaks_held(name, cast.WORD_LISTS))
+    links = _held_links()
+    return sorted(
+        name for heard, name in once.items() if not speaks_held(name, cast.WORD_LISTS) and not _tells(heard, links)
+    )
+
+
+def _held_links() -> dict[str, set[str]]:
+    """What held facts ask about, with what they answer; both normalised, without article."""
+    links: dict[str, set[str]] = {}
+    for kind in fact_kinds():
+        for fact in kind.facts:
+            if fact.held:
+                answer = normalise(bare_name(fact.slots["answer"]))
+                for text in fact.slots.values():
+                    subject = normalise(bare_name(text))
+                    if subject != answer:
+                        links.setdefault(subject, set()).add(answer)
+    return links
+
+
+def _tells(name: str, links: dict[str, set[str]]) -> bool:
+    """Whether a name (normalised) speaks a subject of a held fact and, beside it, the answer."""
+    for subject in _runs(name) & links.keys():
+        rest = f" {name} ".replace(f" {subject} ", " | ", 1)
+        if any(f" {answer} " in rest for answer in links[subject]):
+            return True
+    return False
+
+
+def _runs(name: str) -> set[str]:
+    """All runs of whole words of a normalised text."""
+    parts = name.split()
+    return {" ".join(parts[i:j]) for i in range(len(parts)) for j in range(i + 1, len(parts) + 1)}
 
 
 def _is_three_words(fact: Fact) -> bool:
