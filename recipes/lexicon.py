@@ -12,10 +12,11 @@ they hold out is every story with such a word.
 from __future__ import annotations
 
 import argparse
+import json
 import random
 from pathlib import Path
 
-from legato.corpora.rows import Row, row_id, write_rows
+from legato.corpora.rows import row_id
 from legato.corpora.world import cast, echo, heard, order
 
 
@@ -25,21 +26,20 @@ def lexicon() -> list[str]:
     return sorted({*heard.names(), *words, *order.DAYS, *order.MONTHS})
 
 
-def lists(n: int, seed: int) -> list[Row]:
-    """n rows of kind "word-list"; every word of the lexicon comes up equally often, in shuffled rounds."""
+def lists(n: int, seed: int) -> list[dict[str, str]]:
+    """n lists as {"id", "question"}; every word of the lexicon comes up equally often, in shuffled rounds."""
     rng = random.Random(f"lexicon:{seed}")
     words = lexicon()
     pool: list[str] = []
-    rows = []
+    made = []
     for _ in range(n):
         size = rng.randint(5, 9)
         while len(pool) < size:
             pool = rng.sample(words, len(words)) + pool
         said = ", ".join(pool.pop() for _ in range(size)) + "."
         said = said[0].upper() + said[1:]
-        rows.append(Row(row_id("word-list", said, ""), "skills", "word-list", "word-list", "word-list/0", said, said,
-                        (said.lower(),), False, False))
-    return rows
+        made.append({"id": row_id("word-list", said, ""), "question": said})
+    return made
 
 
 def main() -> None:
@@ -48,7 +48,9 @@ def main() -> None:
     parser.add_argument("--lists", type=int, required=True)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    print(f"{len(lexicon())} words in {write_rows(args.out, lists(args.lists, args.seed))} lists")
+    made = lists(args.lists, args.seed)
+    args.out.write_text("".join(json.dumps(one) + "\n" for one in made), encoding="utf-8")
+    print(f"{len(lexicon())} words in {len(made)} lists")
 
 
 if __name__ == "__main__":

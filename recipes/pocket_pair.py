@@ -16,6 +16,7 @@ import json
 import random
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -138,33 +139,46 @@ class Folders:
         return next(part[clip] for part in self.parts if clip in part)
 
 
-def load_heard(
-    tokenizer, rows: list[Path], clips: list[Path], folders: list[Path]
-) -> tuple[Folders, list[Example], dict[str, float]]:
-    """Features, heard examples in a fixed shuffled order, and the seconds of each clip."""
-    features = Folders(folders)
-    by_id = {r.id: r for path in rows for r in read_rows(path)}
+@dataclass(frozen=True)
+class Clip:
+    """What a clip says, whatever is answered to it: a row's question, or a list of words."""
+
+    id: str
+    row: str
+    question: str
+    seconds: float
+
+
+def load_clips(lines: list[Path], clips: list[Path], features: Folders) -> list[Clip]:
+    """Every clip that was heard, in a fixed shuffled order. lines: JSONL files of objects with "id" and "question"."""
+    said = {d["id"]: d["question"] for path in lines for d in map(json.loads, path.read_text().splitlines())}
     entries = [json.loads(line) for folder in clips for line in (folder / "clips.jsonl").read_text().splitlines()]
-    random.Random(0).shuffle(entries)
-    heard = [encode(by_id[e["row"]], tokenizer, audio=e["id"]) for e in entries if e["id"] in features]
-    return features, heard, {e["id"]: e["seconds"] for e in entries}
+    found = [Clip(e["id"], e["row"], said[e["row"]], e["seconds"]) for e in entries if e["id"] in features]
+    return random.Random(0).sample(found, len(found))
 
 
-def watch(heard: list[Example]) -> tuple[list[Example], list[Example]]:
-    """Clips that a training is watched on (their rows are never trained on as audio), and the others."""
-    held = [e for e in heard if int(e.row.id[:4], 16) % 40 == 0]
-    return held[:HELD_CLIPS], [e for e in heard if int(e.row.id[:4], 16) % 40]
+def heard_rows(tokenizer, rows: list[Path], clips: list[Clip]) -> list[Example]:
+    """The clips that ask one of the rows, with its answer; lists of words have none and are left out."""
+    by_id = {r.id: r for path in rows for r in read_rows(path)}
+    return [encode(by_id[c.row], tokenizer, audio=c.id) for c in clips if c.row in by_id]
+
+
+def watched(row: str) -> bool:
+    """Rows whose clips a training is watched on; none of them is trained on as audio."""
+    return int(row[:4], 16) % 40 == 0
 
 
 def stage_hear(runs: Path, rows: list[Path], clips: list[Path], folders: list[Path], steps: int | None) -> None:
     """One projector for both models, taught to spell what was said (see `legato.pocket.hearing`)."""
     base, tokenizer = load_base(torch.bfloat16)
-    features, heard, seconds = load_heard(tokenizer, rows, clips, folders)
-    said = {e.audio: audible(tokenizer, e.row.question) for e in heard}
+    features = Folders(folders)
+    heard = load_clips(rows, clips, features)
+    said = {c.id: audible(tokenizer, c.question) for c in heard}
     spelling = Spelling(base.embedding.weight, {t for ids in said.values() for t in ids})
     torch.manual_seed(5)
     projector = Projector(base.config.width, hidden=PROJECTOR_HIDDEN)
-    held, train_set = watch(heard)
+    held = [c for c in heard if watched(c.row)][:HELD_CLIPS]
+    train_set = [c for c in heard if not watched(c.row)]
     steps = steps or HEAR_STEPS
     masters = Masters([(list(projector.parameters()), 2e-3), (list(spelling.parameters()), 2e-3)], weight_decay=0.05)
     folder = runs / "hear"
@@ -175,8 +189,8 @@ def stage_hear(runs: Path, rows: list[Path], clips: list[Path], folders: list[Pa
         masters.load(saved["masters"])
         step = saved["step"]
 
-    def project(examples: list[Example]) -> tuple[torch.Tensor, ...]:
-        pieces = [features[e.audio] for e in examples]
+    def project(part: list[Clip]) -> tuple[torch.Tensor, ...]:
+        pieces = [features[c.id] for c in part]
         with torch.autocast("cpu", torch.bfloat16):
             x = torch.nn.functional.dropout(torch.cat(pieces)[None], 0.15, training=torch.is_grad_enabled())
             return projector(x)[0].split([len(p) for p in pieces])
@@ -185,8 +199,8 @@ def stage_hear(runs: Path, rows: list[Path], clips: list[Path], folders: list[Pa
     while step < steps:
         per = len(train_set) // 64
         epoch = step // per
-        for examples in batches(train_set, 64, random.Random(epoch), lambda e: seconds[e.audio])[step % per : per]:
-            loss = spelling.loss(project(examples), [said[e.audio] for e in examples])
+        for examples in batches(train_set, 64, random.Random(epoch), lambda c: c.seconds)[step % per : per]:
+            loss = spelling.loss(project(examples), [said[c.id] for c in examples])
             loss.backward()
             masters.step(cosine(step, steps, 100))
             window.append(loss.item())
@@ -194,9 +208,9 @@ def stage_hear(runs: Path, rows: list[Path], clips: list[Path], folders: list[Pa
             if step % 100 == 0 or step == steps:
                 with torch.no_grad():
                     wrong = sum(
-                        errors(spelling.spell(h), said[e.audio]) for e, h in zip(held, project(held), strict=True)
+                        errors(spelling.spell(h), said[c.id]) for c, h in zip(held, project(held), strict=True)
                     )
-                words = sum(len(said[e.audio]) for e in held)
+                words = sum(len(said[c.id]) for c in held)
                 print(
                     json.dumps(
                         {
@@ -220,9 +234,13 @@ def stage_audio(
     model, tokenizer, weights = build(which)
     torch.manual_seed(AUDIO[which].seed)
     projector = Projector(model.config.width, hidden=PROJECTOR_HIDDEN)
-    features, heard, seconds = load_heard(tokenizer, rows, clips, folders)
-    said = {e.audio: audible(tokenizer, e.row.question) for e in heard}
-    held_out, heard = watch(heard)
+    features = Folders(folders)
+    spoken = load_clips(rows, clips, features)
+    seconds = {c.id: c.seconds for c in spoken}
+    said = {c.id: audible(tokenizer, c.question) for c in spoken}
+    examples = heard_rows(tokenizer, rows, spoken)
+    held_out = [e for e in examples if watched(e.row.id)][:HELD_CLIPS]
+    heard = [e for e in examples if not watched(e.row.id)]
     first = torch.load(runs / "hear" / "state.pt", weights_only=True)
     spelling = Spelling(model.embedding.weight, first["words"].tolist())
     restore(which, "text", runs, model, weights, projector)

@@ -152,7 +152,7 @@ def build(
     from tqdm import tqdm
 
     _settle(out, {"recipe": RECIPE, "split": split, "seed": seed, "takes": takes, "flac": flac})
-    writer = ClipWriter(out, flac)
+    writer = ClipWriter(out, flac, by_row=takes == 1)
     jobs = [
         (row, split, seed, take) for row in rows for take in range(takes) if f"{row['id']}.{take}" not in writer.done
     ]

@@ -98,14 +98,14 @@ class Flite:
 
     def __init__(self, name: str, bends_speed: bool, bends_pitch: bool) -> None:
         self.bends_speed, self.bends_pitch = bends_speed, bends_pitch
-        self.library, self.libc = _library("libflite.so.1", "libflite1"), ctypes.CDLL(None)
+        self.flite, self.libc = _library("libflite.so.1", "libflite1"), ctypes.CDLL(None)
         for part in ("usenglish", "cmulex"):
             _library(f"libflite_{part}.so.1", "libflite1")
-        self.library.flite_init()
-        self.library.flite_text_to_wave.restype = ctypes.POINTER(_Wave)
-        self.library.flite_text_to_wave.argtypes = [ctypes.c_char_p, ctypes.POINTER(_Voice)]
-        self.library.delete_wave.argtypes = [ctypes.POINTER(_Wave)]
-        self.library.flite_feat_set_float.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_float]
+        self.flite.flite_init()
+        self.flite.flite_text_to_wave.restype = ctypes.POINTER(_Wave)
+        self.flite.flite_text_to_wave.argtypes = [ctypes.c_char_p, ctypes.POINTER(_Voice)]
+        self.flite.delete_wave.argtypes = [ctypes.POINTER(_Wave)]
+        self.flite.flite_feat_set_float.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_float]
         register = getattr(_library(f"libflite_cmu_us_{name}.so.1", "libflite1"), f"register_cmu_us_{name}")
         register.restype, register.argtypes = ctypes.POINTER(_Voice), [ctypes.c_char_p]
         self.voice = register(None)
@@ -113,15 +113,15 @@ class Flite:
     def say(self, text: str, speed: float, pitch: float) -> tuple[np.ndarray, int]:
         features = self.voice.contents.features
         if self.bends_speed:
-            self.library.flite_feat_set_float(features, b"duration_stretch", 1 / speed)
+            self.flite.flite_feat_set_float(features, b"duration_stretch", 1 / speed)
         if self.bends_pitch:
-            self.library.flite_feat_set_float(features, b"f0_shift", pitch)
+            self.flite.flite_feat_set_float(features, b"f0_shift", pitch)
         self.libc.srand(1)  # the statistical voices excite their filter with rand()
-        sound = self.library.flite_text_to_wave(plain(text).encode(), self.voice)
+        sound = self.flite.flite_text_to_wave(plain(text).encode(), self.voice)
         wave_ = sound.contents
         samples = np.ctypeslib.as_array(wave_.samples, (wave_.count,)).astype(np.float32) / 32768
         rate = wave_.rate
-        self.library.delete_wave(sound)
+        self.flite.delete_wave(sound)
         return samples, rate
 
 

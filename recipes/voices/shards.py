@@ -43,10 +43,13 @@ def file_name(clip_id: str) -> str:
 
 
 class ClipWriter:
-    """Appends clips to a folder. `done` holds the ids that are already there, after repair."""
+    """Appends clips to a folder. `done` holds the ids that are already there, after repair.
 
-    def __init__(self, folder: str | Path, flac: bool = False) -> None:
-        self.folder, self.flac = Path(folder), flac
+    by_row: name FLAC files by their row, as `legato eval` looks for them; for folders of one clip a row.
+    """
+
+    def __init__(self, folder: str | Path, flac: bool = False, by_row: bool = False) -> None:
+        self.folder, self.flac, self.by_row = Path(folder), flac, by_row
         self.folder.mkdir(parents=True, exist_ok=True)
         self.index = self.folder / "clips.jsonl"
         self.entries = self._repair() if self.index.exists() else []
@@ -93,7 +96,7 @@ class ClipWriter:
         if self.flac:
             import soundfile
 
-            entry["file"] = f"{file_name(record['id'])}.flac"
+            entry["file"] = f"{file_name(record['row' if self.by_row else 'id'])}.flac"
             part = self.folder / f"{entry['file']}.part"
             soundfile.write(part, samples, RATE, format="FLAC", subtype="PCM_16")
             part.replace(self.folder / entry["file"])

@@ -38,7 +38,7 @@ def centred(x, y, of):
 def assert_same_sums(a, b):
     for name in ("n", "x", "y", "xx", "xy", "yy"):
         one, other = getattr(a, name), getattr(b, name)
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-6 * float(other.abs().max()))
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-13 * float(other.abs().max()))
 
 
 def test_a_planted_relation_is_recovered():
@@ -55,9 +55,9 @@ def test_it_is_the_closed_form_and_least_squares_with_a_penalty(lam):
     cx, cy = (t.numpy() for t in centred(x, y, of))
     penalty = lam * np.diag(cx.T @ cx).mean()
     closed = np.linalg.solve(cx.T @ cx + penalty * np.eye(12), cx.T @ cy)
-    np.testing.assert_allclose(weight, closed, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(weight, closed, rtol=1e-9)
     longer = np.vstack((cx, np.sqrt(penalty) * np.eye(12))), np.vstack((cy, np.zeros((12, 5))))
-    np.testing.assert_allclose(weight, np.linalg.lstsq(*longer)[0], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(weight, np.linalg.lstsq(*longer)[0], rtol=1e-9)
 
 
 def test_neither_order_nor_chunks_matter():
@@ -70,15 +70,16 @@ def test_neither_order_nor_chunks_matter():
 
 
 def test_class_means_far_larger_than_what_varies_cost_nothing():
-    """As keys have them. Sums of float32 products about zero are off by several per cent here."""
+    """As keys have them. Sums of float32 products are off by more than the whole variation here."""
     x, y, of, weight = rows(offset=3000.0, noise=0)
     sums = gathered(x, y, of, chunks=4)
     cx, cy = centred(x, y, of)
     xx, xy, yy = sums.about(*sums.means())
-    torch.testing.assert_close(xx, cx.T @ cx, rtol=1e-5, atol=1e-3)
-    torch.testing.assert_close(xy, cx.T @ cy, rtol=1e-5, atol=1e-3)
-    torch.testing.assert_close(yy, cy.square().sum(0), rtol=1e-5, atol=1e-3)
-    torch.testing.assert_close(solve(sums, 1e-9).weight, torch.linalg.lstsq(cx, cy).solution, rtol=1e-4, atol=1e-5)
+    close = {"rtol": 1e-6, "atol": 1e-4}  # of entries up to 400
+    torch.testing.assert_close(xx, cx.T @ cx, **close)
+    torch.testing.assert_close(xy, cx.T @ cy, **close)
+    torch.testing.assert_close(yy, cy.square().sum(0), **close)
+    torch.testing.assert_close(solve(sums, 1e-9).weight, torch.linalg.lstsq(cx, cy).solution, rtol=1e-4, atol=1e-4)
 
 
 def test_a_part_is_what_would_have_been_gathered_from_these_columns():
@@ -95,29 +96,34 @@ def test_held_out_error_from_sums_is_the_error_of_the_rows():
     guess = (x - fit.source_mean[of]) @ fit.weight + fit.target_mean[of]
     error = (y - guess).square().sum(0)
     held = gathered(x.float(), y.float(), of)
-    torch.testing.assert_close(fit.errors(held), error, rtol=0, atol=1e-6 * float(held.yy.max()))
+    torch.testing.assert_close(fit.errors(held), error, rtol=1e-9, atol=0)
     _, cy = centred(x, y, of)
-    torch.testing.assert_close(held.variation(), cy.square().sum(0), rtol=1e-6, atol=1e-6)
-    torch.testing.assert_close(fit.explained(held), 1 - error / cy.square().sum(0), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(held.variation(), cy.square().sum(0), rtol=1e-9, atol=0)
+    torch.testing.assert_close(fit.explained(held), 1 - error / cy.square().sum(0), rtol=1e-9, atol=0)
     assert (fit.explained(held) < fit.explained(gathered(*rows(600)[:3]))).any()  # seen rows are among the latter
 
 
 def test_inputs_of_low_rank_are_solved_at_any_strength():
-    """Their products in float32 are not positive definite."""
+    """Products in float32 would not be positive definite here, or would be fitted where they are noise."""
     x, y, of, _ = rows(400, inputs=6, noise=0)
     wide = x @ torch.randn(6, 40, generator=torch.Generator().manual_seed(5))
     sums = gathered(wide, y, of)
-    assert torch.linalg.eigvalsh(sums.about(*sums.means())[0]).min() < 0
-    assert solve(sums, 1e-10).explained(sums).min() > 0.999
+    for lam in (1e-9, 1e-6, 1e-3):
+        fit = solve(sums, lam)
+        assert fit.weight.norm() < 3 and fit.explained(sums).max() <= 1
+        assert fit.explained(sums).min() > 0.99
 
 
 def test_constant_inputs_and_empty_classes_have_nothing_to_say():
     x, y, of, _ = rows(classes=2)
-    x[:, 0] = 5.0
+    x[:, 0] = 5.1
     fit = solve(gathered(x, y, of, classes=3), 1e-6)
-    assert fit.weight.isfinite().all() and fit.weight[0].abs().max() < 1e-6
+    assert fit.weight[0].abs().max() < 1e-3 < fit.weight[1].abs().max()
     assert (fit.source_mean[2] == 0).all() and (fit.target_mean[2] == 0).all()
-    nothing = solve(gathered(torch.full_like(x, 3.0), y, of), 1e-3)
-    assert (nothing.weight == 0).all()
-    constant = gathered(x, torch.full_like(y, 3.0), of)
-    assert (solve(constant, 1e-3).explained(constant) == 1).all()
+    for size in (3.1, 1e3 / 3, 1e-3 / 3):
+        nothing = solve(gathered(torch.full_like(x, size), y, of), 1e-3)
+        assert nothing.weight.abs().max() < 1e-3 * y.norm() / size
+        constant = gathered(x, torch.full_like(y, size), of)
+        assert solve(constant, 1e-3).weight.abs().max() < 1e-9 * size
+        assert (solve(constant, 1e-3).explained(constant) > 0.9).all()
+    assert solve(gathered(0 * x, y, of), 1e-3).weight.abs().max() == 0

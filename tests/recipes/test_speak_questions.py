@@ -104,6 +104,8 @@ def test_flac_files_hold_the_same_samples_as_shards(buzz, tmp_path):
     for entry in read_entries(tmp_path / "files"):
         assert hashlib.sha256(read_clip(tmp_path / "files", entry).tobytes()).hexdigest() == entry["sha256"]
     assert not list((tmp_path / "files").glob("*.part"))
+    # `legato eval` looks for one file a row, by the row's own id
+    assert {e["file"] for e in read_entries(tmp_path / "files")} == {f"{file_name(row['id'])}.flac" for row in ROWS}
 
 
 @pytest.mark.parametrize("damage", ["torn line", "lost samples", "samples without a line", "middle line"])

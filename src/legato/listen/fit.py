@@ -24,7 +24,7 @@ from legato.cache import Geometry
 from legato.errors import BadInput
 from legato.listen.capture import Capture, Entry
 from legato.listen.mapper import PARTS, CacheMapper, MapConfig
-from legato.listen.ridge import TINY, RidgeFit, RidgeSums, solve
+from legato.listen.ridge import RidgeFit, RidgeSums, solve
 
 TARGETS = ("own", "told")
 QUESTIONS_AT_ONCE = 128  # a few thousand rows
@@ -137,7 +137,7 @@ def fit(capture: Capture, train: PairSums, held: PairSums, reads: tuple[tuple[in
 def _explained(found: RidgeFit, unseen: RidgeSums, width: int) -> list[float]:
     """R2 of each run of `width` outputs taken together: their errors summed against their variation summed."""
     error, variation = (t.unflatten(0, (-1, width)).sum(1) for t in (found.errors(unseen), unseen.variation()))
-    return (1 - error / variation.clamp_min(TINY)).tolist()
+    return (1 - error / variation).tolist()
 
 
 @dataclass(frozen=True)
@@ -167,6 +167,7 @@ def choose(
 
     Returns: the chosen mapper, its report, and every trial in the order in which it was made.
     """
+    assert reads and lams and finalists > 0
     trials: list[Trial] = []
     best: tuple[float, float] | None = None
     for name, layers in reads.items():
