@@ -15,7 +15,7 @@ import argparse
 import json
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,15 +58,16 @@ def build(which: str):
     return small, tokenizer, weights
 
 
-def restore(which: str, stage: str, runs: Path, model, weights, projector) -> None:
-    """Put a finished stage's masters into the model."""
-    saved = torch.load(runs / f"{stage}-{which}" / "state.pt", weights_only=True)["masters"]["masters"]
-    with torch.no_grad():
-        for p, value in zip(weights, saved[0], strict=True):
-            p.copy_(value)
-        if len(saved) > 1:
-            for p, value in zip(projector.parameters(), saved[1], strict=True):
-                p.copy_(value)
+def masters_of(folder: Path) -> list[list[torch.Tensor]]:
+    """The float32 weights that a stage left, group by group."""
+    return torch.load(folder / "state.pt", weights_only=True)["masters"]["masters"]
+
+
+@torch.no_grad()
+def put(parameters: Iterable[torch.nn.Parameter], values: list[torch.Tensor]) -> None:
+    """Stored weights into parameters, in order."""
+    for p, value in zip(parameters, values, strict=True):
+        p.copy_(value)
 
 
 def text_data(tokenizer, seed: int):
@@ -207,9 +208,7 @@ def stage_hear(runs: Path, rows: list[Path], clips: list[Path], folders: list[Pa
             step += 1
             if step % 100 == 0 or step == steps:
                 with torch.no_grad():
-                    wrong = sum(
-                        errors(spelling.spell(h), said[c.id]) for c, h in zip(held, project(held), strict=True)
-                    )
+                    wrong = sum(errors(spelling.spell(h), said[c.id]) for c, h in zip(held, project(held), strict=True))
                 words = sum(len(said[c.id]) for c in held)
                 print(
                     json.dumps(
@@ -229,8 +228,15 @@ def stage_hear(runs: Path, rows: list[Path], clips: list[Path], folders: list[Pa
 
 
 def stage_audio(
-    which: str, runs: Path, rows: list[Path], clips: list[Path], folders: list[Path], steps: int | None
+    which: str,
+    runs: Path,
+    start: Path | None,
+    rows: list[Path],
+    clips: list[Path],
+    folders: list[Path],
+    steps: int | None,
 ) -> None:
+    """Decoder and projector together, from the decoder that `start` (a stage's folder; by default text's) left."""
     model, tokenizer, weights = build(which)
     torch.manual_seed(AUDIO[which].seed)
     projector = Projector(model.config.width, hidden=PROJECTOR_HIDDEN)
@@ -243,11 +249,9 @@ def stage_audio(
     heard = [e for e in examples if not watched(e.row.id)]
     first = torch.load(runs / "hear" / "state.pt", weights_only=True)
     spelling = Spelling(model.embedding.weight, first["words"].tolist())
-    restore(which, "text", runs, model, weights, projector)
-    with torch.no_grad():
-        for module, values in zip((projector, spelling), first["masters"]["masters"], strict=True):
-            for p, value in zip(module.parameters(), values, strict=True):
-                p.copy_(value)
+    put(weights, masters_of(start or runs / f"text-{which}")[0])
+    for module, values in zip((projector, spelling), first["masters"]["masters"], strict=True):
+        put(module.parameters(), values)
     config = AUDIO[which] if steps is None else TrainConfig(**{**AUDIO[which].__dict__, "steps": steps})
     checks = {"heard": held_out, "select": [encode(r, tokenizer) for r in draw(200, seed=7, split="select")]}
     groups = [
@@ -274,17 +278,11 @@ def stage_ship(which: str, runs: Path) -> None:
     """Save what the audio stage left as the artifact that the package ships."""
     model, _, weights = build(which)
     projector = Projector(model.config.width, hidden=PROJECTOR_HIDDEN)
-    saved = torch.load(runs / f"audio-{which}" / "state.pt", weights_only=True)
-    with torch.no_grad():
-        for module, values in zip(
-            (weights, list(projector.parameters())), saved["masters"]["masters"][:2], strict=True
-        ):
-            for p, value in zip(module, values, strict=True):
-                p.copy_(value)
+    left = masters_of(runs / f"audio-{which}")
+    put(weights, left[0])
+    put(projector.parameters(), left[1])
     save = shelf.save_large if which == "large" else shelf.save_small
-    manifest = save(
-        shelf.WEIGHTS / which, model, projector, recipe=f"recipes/pocket_pair.py, {saved['step']} audio steps"
-    )
+    manifest = save(shelf.WEIGHTS / which, model, projector, recipe="recipes/pocket_pair.py")
     print(f"{manifest.folder}: {manifest.sha256}")
 
 
@@ -296,6 +294,7 @@ def main() -> None:
     parser.add_argument("--rows", type=Path, nargs="+")
     parser.add_argument("--clips", type=Path, nargs="+")
     parser.add_argument("--features", type=Path, nargs="+")
+    parser.add_argument("--start", type=Path, help="audio: folder of the stage whose decoder to begin with")
     parser.add_argument("--steps", type=int)
     args = parser.parse_args()
     if args.stage == "text":
@@ -305,7 +304,7 @@ def main() -> None:
     elif args.stage == "hear":
         stage_hear(args.runs, args.rows, args.clips, args.features, args.steps)
     else:
-        stage_audio(args.which, args.runs, args.rows, args.clips, args.features, args.steps)
+        stage_audio(args.which, args.runs, args.start, args.rows, args.clips, args.features, args.steps)
 
 
 if __name__ == "__main__":
