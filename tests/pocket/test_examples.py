@@ -19,7 +19,7 @@ from legato.pocket.prompt import END, HEADER, SLOTS, START, prompt_ids
     ("O'Neill wrote it.", ("oneill",), " O'Neill"),
     ("St. John's is the capital.", ("st johns",), " St. John's"),
     ("Ten, not nine.", ("nine", "ten"), " Ten, not nine"),  # the first accepted string, wherever it stands
-    ("Nothing comes before one.", ("one",), " Nothing comes before one"),  # no part of another word
+    ("Someone has one.", ("one",), " Someone has one"),  # no part of another word
     ("The bag.", ("bag", "the bag"), " The bag"),
     ("In the bag, the keys are in the bag.", ("in the bag",), " In the bag"),
     ("Côte d'Ivoire is there.", ("c te divoire",), " Côte d'Ivoire"),  # as `normalise` has it
