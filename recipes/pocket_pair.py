@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from rapidfuzz.distance import Levenshtein
 
 from legato.corpora.rows import read_rows
 from legato.corpora.world import draw
@@ -28,7 +29,7 @@ from legato.pocket import lowrank, shelf
 from legato.pocket.ear import Projector
 from legato.pocket.examples import Example, batches, encode
 from legato.pocket.features import Features
-from legato.pocket.hearing import Spelling, audible, errors
+from legato.pocket.hearing import Spelling, audible
 from legato.pocket.pair import LARGE_RANK, PROJECTOR_HIDDEN, cut, load_base
 from legato.pocket.train import TrainConfig, key_accuracy, train
 
@@ -87,13 +88,16 @@ def audio_data(tokenizer, seed: int, heard: list[Example], length, share: float 
     """Batches of heard rows, with `1 - share` of the batches read as words to keep what text taught."""
 
     def data(step: int) -> Iterator[list[Example]]:
-        words = text_data(tokenizer, seed)(step)
+        def heard_at(at: int) -> bool:
+            return random.Random(f"{seed}:{at}").random() < share
+
+        words = text_data(tokenizer, seed)(sum(not heard_at(at) for at in range(step)))
         per = len(heard) // BATCH
         while True:
             epoch = step // per
             order = batches(heard, BATCH, random.Random(f"{seed}:{epoch}"), length)[:per]
             for examples in order[step % per :]:
-                yield examples if random.Random(f"{seed}:{step}").random() < share else next(words)
+                yield examples if heard_at(step) else next(words)
                 step += 1
 
     return data
@@ -208,7 +212,8 @@ def stage_hear(runs: Path, rows: list[Path], clips: list[Path], folders: list[Pa
             step += 1
             if step % 100 == 0 or step == steps:
                 with torch.no_grad():
-                    wrong = sum(errors(spelling.spell(h), said[c.id]) for c, h in zip(held, project(held), strict=True))
+                    spelt = [spelling.spell(h) for h in project(held)]
+                wrong = sum(Levenshtein.distance(s, said[c.id]) for s, c in zip(spelt, held, strict=True))
                 words = sum(len(said[c.id]) for c in held)
                 print(
                     json.dumps(

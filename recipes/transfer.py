@@ -20,14 +20,11 @@ import torch
 
 from legato import artifacts
 from legato.assemble.transfer import BATCH, LIMIT, Training, _said, fit_mapper, load_pair, train
-from legato.cache import Cache, Space
 from legato.corpora.rows import Row, read_rows
 from legato.corpora.world import draw
 from legato.evaluate.answers import is_right
-from legato.listen import shelf
-from legato.listen.batch import answers
+from legato.listen import replay, shelf
 from legato.listen.capture import TELL, Capture, Pair, capture, pair, read_entry, whole_lines
-from legato.listen.replay import memories
 from legato.listen.train import ResidualTraining
 from legato.pocket.features import Features
 from legato.pocket.listener import PocketListener
@@ -84,24 +81,16 @@ def tally(found: Sequence[tuple[Row, bool]]) -> dict[str, str]:
     return {name: f"{right}/{n}" for name, (right, n) in sorted(counts.items())}
 
 
-@torch.no_grad()
 def score(
     select: Capture, rows: dict[str, Row], small: PocketListener, mapper, residual, control: bool
 ) -> dict[str, str]:
-    """One arm over a captured selection set, answering freely in batches of one length."""
-    found = []
-    by_length = defaultdict(list)
-    for e in select.entries:
-        by_length[e.length].append(e)
-    for group in by_length.values():
-        keys, values = memories(residual, mapper, select, group, control, small.model.dtype)
-        caches = [
-            Cache(keys[:, b : b + 1], values[:, b : b + 1], group[0].length, Space.CONTENT) for b in range(len(group))
-        ]
-        for e, said in zip(group, answers(small.model, caches, START, LIMIT, small.end_ids), strict=True):
-            row = rows[e.id.split(".")[0]]
-            found.append((row, is_right(small.text(said), row.accepted)))
-    return tally(found)
+    """One arm over a captured selection set, answering freely."""
+    replies = replay.said(
+        small.model, select, select.entries, residual, mapper, last_id=START, end_ids=small.end_ids, max_tokens=LIMIT,
+        control=control,
+    )
+    found = ((rows[name.split(".")[0]], small.text(said)) for name, said in replies.items())
+    return tally([(row, is_right(text, row.accepted)) for row, text in found])
 
 
 def natives(select: Capture, rows: dict[str, Row], small: PocketListener) -> dict[str, dict[str, str]]:

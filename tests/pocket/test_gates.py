@@ -7,7 +7,7 @@ import torch
 
 from legato.pocket import gates
 from legato.pocket.examples import collate, encode
-from legato.pocket.gates import prefix_memory, states_at_tail, told_oracle, told_rows
+from legato.pocket.gates import prefix_memory, states_at_tail, told_oracle
 from legato.pocket.prompt import START, TAIL
 from legato.pocket.tiny import tiny_listener
 
@@ -87,8 +87,3 @@ def test_the_probe_finds_the_question_in_deeper_layers_only(examples, projector,
     accuracy = gates.probe(states_at_tail(model, projector, made, {}), first, model.embedding.weight, 60)
     assert accuracy.shape == (2, len(TAIL) + 1)
     assert accuracy[0].max() <= 0.6 and accuracy[1, :-1].min() > 0.85
-
-
-def test_only_short_keys_are_told(row, tokenizer):
-    rows = [row("Who?", "Oslo."), row("Who?", "Paris is the capital of France and the capital of the keys.")]
-    assert [e.row.answer for e in told_rows(rows, tokenizer)] == ["Oslo."]

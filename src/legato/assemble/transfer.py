@@ -17,16 +17,15 @@ from tqdm import tqdm
 
 from legato import artifacts, runtime
 from legato.assemble import hear, parts
-from legato.cache import Cache, Space
 from legato.corpora.rows import Row
 from legato.errors import BadInput
-from legato.listen import diagnose, shelf
+from legato.listen import diagnose, replay, shelf
 from legato.listen.batch import answers
 from legato.listen.capture import TELL, Capture, Entry, Pair, capture, pair, read_entry, whole_lines
 from legato.listen.fit import FitReport, PairSums, fit
-from legato.listen.mapper import CacheMapper, MapConfig
+from legato.listen.mapper import MapConfig
 from legato.listen.residual import CacheResidual, ResidualConfig
-from legato.listen.train import ResidualTraining, fingerprint, memories, train_residual
+from legato.listen.train import ResidualTraining, fingerprint, train_residual
 from legato.organs import Heard
 from legato.pocket.examples import encode
 from legato.pocket.listener import PocketListener
@@ -178,8 +177,15 @@ def train(
     made_from["decoder before and after"] = fingerprint(small.model)  # training asserts that it did not move
 
     def evaluate(now: CacheResidual) -> dict[str, Any]:
-        agreed = _agreement(source, held[:CHECKED], small, fitted, now, training.control)
-        tell(f"says what the large model says: {agreed:.1%} of {min(CHECKED, len(held))} held questions")
+        checked = held[:CHECKED]
+        if not checked:
+            return {"agreement": None}  # a capture too small to hold any question out
+        replies = replay.said(
+            small.model, source, checked, now, fitted, last_id=START, end_ids=small.end_ids, max_tokens=LIMIT,
+            control=training.control,
+        )
+        agreed = replay.agreement(replies, checked, small.end_ids)
+        tell(f"says what the large model says: {agreed:.1%} of {len(checked)} held questions")
         return {"agreement": round(agreed, 4)}
 
     train_residual(
@@ -225,24 +231,6 @@ def _same_models(source: Capture, hashes: Mapping[str, str]) -> None:
     for name, sha in hashes.items():
         if (then := source.config[f"{name}_model"]) != sha:
             raise BadInput(f"{source.folder} was captured with another {name} ({then}, now {sha}); capture anew.")
-
-
-@torch.no_grad()
-def _agreement(
-    source: Capture,
-    entries: Sequence[Entry],
-    small: PocketListener,
-    mapper: CacheMapper | None,
-    residual: CacheResidual,
-    control: bool,
-) -> float:
-    """Share of questions to which the corrected small model says exactly what the large model said."""
-    same = 0
-    for e in entries:
-        keys, values = memories(residual, mapper, source, [e], control, small.model.dtype)
-        [said] = answers(small.model, [Cache(keys, values, e.length, Space.CONTENT)], START, LIMIT, small.end_ids)
-        same += [t for t in e.answer if t != END] == said
-    return same / max(1, len(entries))
 
 
 def diagnose_pair(captured: Path, limit: int, plot: Path | None) -> dict[str, Any]:

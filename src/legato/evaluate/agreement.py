@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from rapidfuzz.distance import Levenshtein
 
 from legato.errors import BadInput
 from legato.evaluate import answers, statistics
@@ -41,19 +42,9 @@ def compare(reply: RawRecord, reference: RawRecord) -> Agreement:
     return Agreement(
         first_answer=answers.first_word(reply.reply) == answers.first_word(reference.reply),
         prefix=agreeing / tokens if tokens else 1.0,
-        similarity=1 - _edits(a, b) / longest if longest else 1.0,
+        similarity=1 - Levenshtein.distance(a, b) / longest if longest else 1.0,
         same=a == b,
     )
-
-
-def _edits(a: Sequence[str], b: Sequence[str]) -> int:
-    """Levenshtein distance in words."""
-    row = list(range(len(b) + 1))
-    for i, x in enumerate(a, 1):
-        diagonal, row[0] = row[0], i
-        for j, y in enumerate(b, 1):
-            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (x != y))
-    return row[-1]
 
 
 def agreement(found: Sequence[RawRecord], *, reference: str = "large") -> Mapping[str, Any]:

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from legato.corpora.rows import Row
-from legato.pocket.examples import Example, collate, encode
+from legato.pocket.examples import Example, collate
 from legato.pocket.prompt import START, TAIL
 from legato.probe import probe as probe  # the fourth gate
 from legato.transformer import Trace, Transformer
@@ -74,8 +73,3 @@ def states_at_tail(
         for b, layout in enumerate(batch.layouts):
             rows.append(states[b, :, layout.prompt - 1 - len(TAIL) : layout.prompt].float().clone())
     return torch.stack(rows)
-
-
-def told_rows(rows: Sequence[Row], tokenizer: Tokenizer) -> list[Example]:
-    """Rows whose key is short enough to be told whole."""
-    return [e for e in (encode(r, tokenizer) for r in rows) if e.key <= 6]

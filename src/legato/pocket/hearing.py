@@ -77,13 +77,3 @@ def audible(tokenizer: Tokenizer, text: str) -> list[int]:
     encoding = tokenizer.encode(text)
     pieces = (piece.replace("Ġ", "") for piece in encoding.tokens)  # byte-level BPE writes a leading space so
     return [i for i, piece in zip(encoding.ids, pieces, strict=True) if any(c.isalnum() for c in piece)]
-
-
-def errors(spelt: Sequence[int], said: Sequence[int]) -> int:
-    """Edit distance between two token sequences."""
-    row = list(range(len(said) + 1))
-    for i, a in enumerate(spelt, 1):
-        previous, row[0] = row[0], i
-        for j, b in enumerate(said, 1):
-            previous, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, previous + (a != b))
-    return row[-1]
