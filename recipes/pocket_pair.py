@@ -36,7 +36,8 @@ from legato.pocket.train import TrainConfig, key_accuracy, train
 CHUNK = 8192  # rows drawn at a time
 BATCH = 32
 HELD_CLIPS = 300  # heard only to watch a training
-HEAR_STEPS = 1400
+HEAR_STEPS = 2400
+RIVALS = 2000  # tokens that compete in a step beside those said
 TEXT = {
     "large": TrainConfig(steps=400, learning_rate=1e-3, seed=1),
     "small": TrainConfig(steps=1000, learning_rate=6e-4, seed=2),
@@ -205,7 +206,8 @@ def stage_hear(runs: Path, rows: list[Path], clips: list[Path], folders: list[Pa
         per = len(train_set) // 64
         epoch = step // per
         for examples in batches(train_set, 64, random.Random(epoch), lambda c: c.seconds)[step % per : per]:
-            loss = spelling.loss(project(examples), [said[c.id] for c in examples])
+            rivals = random.Random(step).sample(range(len(spelling.ids)), min(RIVALS, len(spelling.ids)))
+            loss = spelling.loss(project(examples), [said[c.id] for c in examples], rivals)
             loss.backward()
             masters.step(cosine(step, steps, 100))
             window.append(loss.item())

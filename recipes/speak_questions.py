@@ -1,6 +1,7 @@
 """Speak text questions with many voices in many conditions: 16 kHz clips for training a listener and for sealed tests.
 
     python recipes/speak_questions.py --rows rows.jsonl --split train --out FOLDER [--takes K] [--workers N] [--wav]
+        [--without ENGINE...]
 
 rows.jsonl holds one object a line with at least "id" and "question". FOLDER gets clips.jsonl (one line a clip: id, row,
 voice, condition, seconds, sha256 of the int16 samples, place) and shards of raw int16; `read_clip(FOLDER, entry)` reads
@@ -78,9 +79,16 @@ def _crowd(split: str) -> list[np.ndarray]:
     return crowd
 
 
-def speak_one(row: dict[str, Any], split: str, seed: int, take: int = 0, voice_name: str | None = None) -> Clip:
+def speak_one(
+    row: dict[str, Any],
+    split: str,
+    seed: int,
+    take: int = 0,
+    without: tuple[str, ...] = (),
+    voice_name: str | None = None,
+) -> Clip:
     """Speak one row once. `voice_name` overrides the drawn voice (for listening to a voice; not used for sets)."""
-    voice = VOICES[voice_name] if voice_name else order_voices(_rng(seed, row["id"], split), split)[take]
+    voice = VOICES[voice_name] if voice_name else order_voices(_rng(seed, row["id"], split), split, without)[take]
     rng = _rng(seed, row["id"], split, take)
     warp_by = round(float(rng.uniform(*voice.bend)), 3)
     speed = round(float(np.clip(rng.uniform(0.85, 1.25), 0.78 * warp_by, 1.32 * warp_by)), 3)
@@ -114,7 +122,7 @@ def speak(
             yield row, speak_one(row, split, seed, take)
 
 
-def _job(job: tuple[dict[str, Any], str, int, int]) -> Clip:
+def _job(job: tuple[dict[str, Any], str, int, int, tuple[str, ...]]) -> Clip:
     return speak_one(*job)
 
 
@@ -146,15 +154,26 @@ def _settle(folder: Path, settings: dict[str, Any]) -> None:
 
 
 def build(
-    rows: list[dict[str, Any]], split: str, out: Path, seed: int, takes: int = 1, workers: int = 1, flac: bool = False
+    rows: list[dict[str, Any]],
+    split: str,
+    out: Path,
+    seed: int,
+    takes: int = 1,
+    workers: int = 1,
+    flac: bool = False,
+    without: tuple[str, ...] = (),
 ) -> int:
     """Speak the rows into a folder, skipping what is there; returns the number of clips it then holds."""
     from tqdm import tqdm
 
-    _settle(out, {"recipe": RECIPE, "split": split, "seed": seed, "takes": takes, "flac": flac})
+    settings = {"recipe": RECIPE, "split": split, "seed": seed, "takes": takes, "flac": flac}
+    _settle(out, settings | ({"without": list(without)} if without else {}))
     writer = ClipWriter(out, flac, by_row=takes == 1)
     jobs = [
-        (row, split, seed, take) for row in rows for take in range(takes) if f"{row['id']}.{take}" not in writer.done
+        (row, split, seed, take, without)
+        for row in rows
+        for take in range(takes)
+        if f"{row['id']}.{take}" not in writer.done
     ]
     bar = tqdm(
         total=len(jobs) + len(writer.done),
@@ -192,6 +211,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--limit", type=int, help="only the first N rows")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--wav", action="store_true", help="one FLAC file a clip instead of shards")
+    parser.add_argument("--without", nargs="+", default=(), metavar="ENGINE", help="engines to leave out (slow ones)")
     options = parser.parse_args(argv)
     try:
         count = build(
@@ -202,6 +222,7 @@ def main(argv: list[str] | None = None) -> int:
             options.takes,
             options.workers,
             options.wav,
+            tuple(options.without),
         )
     except (MissingVoice, ValueError, FileNotFoundError) as error:
         print(f"speak_questions: {error}", file=sys.stderr)

@@ -14,12 +14,13 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
 
 from legato import artifacts
-from legato.assemble.transfer import BATCH, LIMIT, Training, _said, fit_mapper, load_pair, train
+from legato.assemble.transfer import BATCH, LIMIT, Sums, Training, _said, fit_mapper, load_pair, train
 from legato.corpora.rows import Row, read_rows
 from legato.corpora.world import draw
 from legato.evaluate.answers import is_right
@@ -126,14 +127,16 @@ def run_sweep(args: argparse.Namespace) -> None:
 
     if "natives" not in done:
         note("natives", {}, natives(select, rows, small))
+    sums: Sums | None = None  # gathered once, for all mappers of the plan
     for setting in json.loads(args.plan.read_text()):
         name = setting["name"]
         if name in done:
             continue
         started, folder = time.time(), args.out / name
         if setting["kind"] == "mapper":
-            _, report = fit_mapper(
-                args.capture, folder, target=setting["target"], which=setting["reads"], lam=setting["lam"]
+            sums = sums or Sums.gather(args.capture)
+            _, report, trials = fit_mapper(
+                sums, folder, target=setting["target"], which=setting["reads"], lams=setting["lams"]
             )
             mapper = shelf.load_mapper(artifacts.load(folder))
             note(
@@ -141,6 +144,7 @@ def run_sweep(args: argparse.Namespace) -> None:
                 setting,
                 {
                     "r2": report.r2,
+                    "trials": [asdict(trial) for trial in trials],
                     "seconds": round(time.time() - started),
                     "score": score(select, rows, small, mapper, None, False),
                 },

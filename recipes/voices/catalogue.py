@@ -94,9 +94,9 @@ VOICES: dict[str, Voice] = {
 }
 
 
-def voices_of(split: str) -> list[Voice]:
-    """The voices a split is spoken by, those with a share only."""
-    return [voice for voice in VOICES.values() if voice.split == split and voice.share > 0]
+def voices_of(split: str, without: tuple[str, ...] = ()) -> list[Voice]:
+    """The voices a split is spoken by, those with a share only; none of the engines in `without`."""
+    return [v for v in VOICES.values() if v.split == split and v.share > 0 and v.engine not in without]
 
 
 @cache
@@ -109,8 +109,8 @@ def engine(name: str) -> Engine:
     return _engine(name, os.getpid())
 
 
-def order_voices(rng: np.random.Generator, split: str) -> list[Voice]:
+def order_voices(rng: np.random.Generator, split: str, without: tuple[str, ...] = ()) -> list[Voice]:
     """All voices of a split in a random order in which larger shares tend to stand first (exponential race)."""
-    voices = voices_of(split)
+    voices = voices_of(split, without)
     times = rng.exponential(1.0, len(voices)) / np.array([voice.share for voice in voices])
     return [voices[n] for n in np.argsort(times)]

@@ -67,3 +67,15 @@ def test_a_projector_learns_to_spell():
         made.loss([projector(c) for c in clips], said).backward()
         optimizer.step()
     assert before > 60 and wrong() < 15  # of 72
+
+
+def test_rivals_are_those_named_and_what_was_said() -> None:
+    made, embedding = spelling()
+    heard, said = [torch.randn(6, embedding.shape[1]), torch.randn(4, embedding.shape[1])], [[5, 9], [9]]
+    everything = made.loss(heard, said, range(len(made.ids)))
+    torch.testing.assert_close(everything, made.loss(heard, said), rtol=1e-5, atol=1e-6)
+    few = made.loss(heard, said, [0, 1])
+    smaller = Spelling(embedding, [3, 4, 5, 9])  # places 0 and 1 are tokens 3 and 4
+    smaller.load_state_dict({"blank": made.blank, "sharpness": made.sharpness}, strict=False)
+    smaller.norm = made.norm
+    torch.testing.assert_close(few, smaller.loss(heard, said), rtol=1e-5, atol=1e-6)

@@ -78,7 +78,7 @@ def test_the_pair_shares_ear_and_embedding_and_is_frozen(loaded):
 def test_projectors_come_back(saved, loaded):
     features = torch.randn(1, 3, 4096)
     for listener, projector in zip(loaded, saved.projectors, strict=True):
-        assert distance(listener.projector(features), projector(features)) < 2e-3
+        assert distance(listener.projector(features), projector(features)) < 0.01  # int8 matrices
 
 
 def test_the_base_is_a_source_and_not_stored(saved):

@@ -22,8 +22,8 @@ from legato.errors import BadInput
 from legato.listen import diagnose, replay, shelf
 from legato.listen.batch import answers
 from legato.listen.capture import TELL, Capture, Entry, Pair, capture, pair, read_entry, whole_lines
-from legato.listen.fit import FitReport, PairSums, fit
-from legato.listen.mapper import MapConfig
+from legato.listen.fit import FitReport, PairSums, Trial, choose
+from legato.listen.mapper import CacheMapper, MapConfig
 from legato.listen.residual import CacheResidual, ResidualConfig
 from legato.listen.train import ResidualTraining, fingerprint, train_residual
 from legato.organs import Heard
@@ -104,31 +104,65 @@ def reads(which: str) -> tuple[tuple[int, ...], ...]:
     }[which]
 
 
+@dataclass(frozen=True)
+class Sums:
+    """A capture summed once, for as many fits as are wanted: one question in twenty is held out."""
+
+    source: Capture
+    large: PocketListener
+    small: PocketListener
+    hashes: dict[str, str]
+    train: PairSums
+    unseen: PairSums
+    held: list[Entry]
+    questions: int  # fitted on
+
+    @classmethod
+    def gather(cls, captured: Path, progress: bool = True) -> Sums:
+        """One pass over a capture. Raises: BadInput when nothing can be held out, or for another pair's capture."""
+        source = Capture(captured)
+        large, small, hashes = load_pair()
+        _same_models(source, hashes)
+        train, held = split(source.entries)
+        if not held:
+            raise BadInput(
+                f"{captured} holds {len(source.entries)} questions, too few to hold any out; capture some hundreds."
+            )
+        sums = (PairSums.gather(source, part, "summing" if progress else None) for part in (train, held))
+        return cls(source, large, small, hashes, *sums, held, len(train))
+
+
 def fit_mapper(
-    captured: Path,
+    captured: Path | Sums,
     out: Path,
     *,
     target: str = "told",
-    which: str = "nearest",
-    lam: float = 1e-3,
+    which: Sequence[str] = ("nearest",),
+    lams: Sequence[float] = (0.1,),
     int8: bool = False,
     progress: bool = True,
-) -> tuple[artifacts.Manifest, FitReport]:
-    """Fit a mapper on a capture and save it; one question in twenty is held out for R2."""
-    source = Capture(captured)
-    large, small, hashes = load_pair()
-    _same_models(source, hashes)
-    train, held = split(source.entries)
-    if not held:
-        raise BadInput(
-            f"{captured} holds {len(source.entries)} questions, too few to hold any out; capture some hundreds."
+) -> tuple[artifacts.Manifest, FitReport, list[Trial]]:
+    """Fit a mapper on a capture (or its sums) and save it.
+
+    Of several readings or strengths the one is chosen on top of which the small model says most often what the large
+    one said, over questions that were held out (`fit.choose`); the trials come back too.
+    """
+    sums = captured if isinstance(captured, Sums) else Sums.gather(captured, progress)
+    large, small = sums.large, sums.small
+    checked = sums.held[:CHECKED]
+
+    def score(mapper: CacheMapper) -> float:
+        replies = replay.said(
+            small.model, sums.source, checked, None, mapper, last_id=START, end_ids=small.end_ids, max_tokens=LIMIT
         )
-    sums, unseen = (PairSums.gather(source, part, "summing" if progress else None) for part in (train, held))
-    mapper, report = fit(
-        source, sums, unseen, reads(which), lam=lam, target=target, source=large.geometry, small=small.geometry
+        return replay.agreement(replies, checked, small.end_ids)
+
+    mapper, report, trials = choose(
+        sums.source, sums.train, sums.unseen, {name: reads(name) for name in which}, lams, score, target=target,
+        source=large.geometry, small=small.geometry, finalists=len(lams),
     )
-    recipe = f"legato listen fit --target {target} --reads {which} --lam {lam:g}, {len(train)} questions"
-    return shelf.save_mapper(out, mapper, recipe=recipe, made_from=hashes, int8=int8), report
+    recipe = f"legato listen fit --target {target}, lambda {report.lam:g}, {sums.questions} questions"
+    return shelf.save_mapper(out, mapper, recipe=recipe, made_from=sums.hashes, int8=int8), report, trials
 
 
 @dataclass(frozen=True)

@@ -47,17 +47,42 @@ def capture(out: Path, rows: Path, audio: Path | None, every_layer: bool) -> Non
     "--target", type=click.Choice(("told", "own")), default="told", show_default=True, help="What the tail aims at."
 )
 @click.option(
-    "--lam", type=click.FloatRange(min=0, min_open=True), default=1e-3, show_default=True, help="Ridge strength."
+    "--lam",
+    "lams",
+    type=click.FloatRange(min=0, min_open=True),
+    multiple=True,
+    default=(0.01, 0.1, 1.0),
+    show_default=True,
+    help="Ridge strength; of several, the one whose map lets the small model say most of what the large one said.",
 )
 @click.option("--plot", type=PICTURE, help="Draw R2 per layer into this file.")
-@reads_option
+@click.option(
+    "--reads",
+    "which",
+    type=click.Choice(READS),
+    multiple=True,
+    default=("nearest",),
+    show_default=True,
+    help="Layers each target layer reads; several are chosen from as strengths are.",
+)
 @int8_option
-def fit(captured: Path, out: Path, target: str, lam: float, plot: Path | None, reads: str, int8: bool) -> None:
+def fit(
+    captured: Path,
+    out: Path,
+    target: str,
+    lams: tuple[float, ...],
+    plot: Path | None,
+    which: tuple[str, ...],
+    int8: bool,
+) -> None:
     """Fit the mapper on CAPTURE in closed form and save it as an artifact in folder OUT."""
     from legato.assemble import transfer
     from legato.listen import plots
 
-    manifest, report = transfer.fit_mapper(captured, out, target=target, which=reads, lam=lam, int8=int8)
+    manifest, report, trials = transfer.fit_mapper(captured, out, target=target, which=which, lams=lams, int8=int8)
+    for trial in trials:
+        click.echo(f"{trial.reads:<8} lambda {trial.lam:<6g} mean R2 {trial.r2:.3f}  says the same: {trial.score:.1%}")
+    click.echo(f"lambda {report.lam:g} it is")
     click.echo("R2 on held questions, keys/values of each layer")
     for part, layers in report.r2.items():
         click.echo(f"  {part:<9} " + " ".join(f"{keys:.2f}/{values:.2f}" for keys, values in layers))

