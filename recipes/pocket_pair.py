@@ -15,7 +15,7 @@ import argparse
 import json
 import random
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from legato.corpora.rows import read_rows
 from legato.corpora.world import draw
 from legato.optim import Masters, checkpoint, cosine
 from legato.pocket import lowrank, shelf
+from legato.pocket.augment import Perturbed
 from legato.pocket.ear import Projector
 from legato.pocket.examples import Example, batches, encode
 from legato.pocket.features import Features
@@ -43,8 +44,8 @@ TEXT = {
     "small": TrainConfig(steps=1000, learning_rate=6e-4, seed=2),
 }
 AUDIO = {
-    "large": TrainConfig(steps=600, learning_rate=5e-4, projector_rate=5e-4, seed=3),
-    "small": TrainConfig(steps=900, learning_rate=4e-4, projector_rate=5e-4, seed=4),
+    "large": TrainConfig(steps=600, learning_rate=5e-4, projector_rate=5e-4, perturb=True, seed=3),
+    "small": TrainConfig(steps=900, learning_rate=4e-4, projector_rate=5e-4, perturb=True, seed=4),
 }
 
 
@@ -195,8 +196,8 @@ def stage_hear(runs: Path, rows: list[Path], clips: list[Path], folders: list[Pa
         masters.load(saved["masters"])
         step = saved["step"]
 
-    def project(part: list[Clip]) -> tuple[torch.Tensor, ...]:
-        pieces = [features[c.id] for c in part]
+    def project(part: list[Clip], heard: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        pieces = [heard[c.id] for c in part]
         with torch.autocast("cpu", torch.bfloat16):
             x = torch.nn.functional.dropout(torch.cat(pieces)[None], 0.15, training=torch.is_grad_enabled())
             return projector(x)[0].split([len(p) for p in pieces])
@@ -207,14 +208,15 @@ def stage_hear(runs: Path, rows: list[Path], clips: list[Path], folders: list[Pa
         epoch = step // per
         for examples in batches(train_set, 64, random.Random(epoch), lambda c: c.seconds)[step % per : per]:
             rivals = random.Random(step).sample(range(len(spelling.ids)), min(RIVALS, len(spelling.ids)))
-            loss = spelling.loss(project(examples), [said[c.id] for c in examples], rivals)
+            others = Perturbed(features, random.Random(f"heard:{step}"))
+            loss = spelling.loss(project(examples, others), [said[c.id] for c in examples], rivals)
             loss.backward()
             masters.step(cosine(step, steps, 100))
             window.append(loss.item())
             step += 1
             if step % 100 == 0 or step == steps:
                 with torch.no_grad():
-                    spelt = [spelling.spell(h) for h in project(held)]
+                    spelt = [spelling.spell(h) for h in project(held, features)]
                 wrong = sum(Levenshtein.distance(s, said[c.id]) for s, c in zip(spelt, held, strict=True))
                 words = sum(len(said[c.id]) for c in held)
                 print(

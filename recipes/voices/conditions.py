@@ -37,19 +37,24 @@ class Condition:
 
 
 def draw_condition(rng: np.random.Generator, split: str) -> Condition:
-    """Draw a condition: 27 % clean in training, 15 % in the held split; otherwise at least one of room, noise, band."""
+    """Draw a condition: 27 % clean; otherwise at least one of room, noise, band.
+
+    The held split's rooms are longer than any in training and its noises of other kinds, at distances and levels at
+    which Whisper base, whose encoder the ear is, still transcribes most of what is said: a clip that the whole
+    recogniser cannot hear would test the synthesiser.
+    """
     held = split == "held"
     room = noise = snr = direct = band = clip = None
-    if rng.random() >= (0.15 if held else 0.27):
+    if rng.random() >= 0.27:
         has_room, has_noise, has_band = rng.random(3) < (0.45, 0.65, 0.35)
         if not (has_room or has_noise or has_band):
             has_noise = True
         if has_room:
-            room = rng.uniform(600, 900) if held else rng.uniform(120, 600)
-            direct = rng.uniform(2, 9) if held else rng.uniform(0, 14)
+            room = rng.uniform(600, 800) if held else rng.uniform(120, 600)
+            direct = rng.uniform(6, 14) if held else rng.uniform(0, 14)
         if has_noise:
             noise = str(rng.choice(HELD_NOISES if held else TRAIN_NOISES))
-            snr = rng.uniform(7, 24) if held else rng.uniform(7, 30)  # below 6 dB Whisper base loses most words
+            snr = rng.uniform(12, 30) if held else rng.uniform(7, 30)  # below 6 dB Whisper base loses most words
         if has_band:
             band = str(rng.choice(BANDS))
         if rng.random() < 0.06:

@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from legato.optim import Journal, Masters, checkpoint, cosine
+from legato.pocket.augment import Perturbed
 from legato.pocket.examples import Example, collate
 from legato.pocket.hearing import Spelling
 from legato.transformer import Transformer
@@ -40,6 +41,7 @@ class TrainConfig:
     slot_weight: float = 0.3
     hearing_weight: float = 0.3
     weight_decay: float = 0.0
+    perturb: bool = False  # hear another utterance each time (`augment`)
     seed: int = 0
 
 
@@ -85,7 +87,8 @@ def train(
         examples = next(stream)
         rng = random.Random(f"{config.seed}:{step}")
         tail_only = [rng.random() < config.tail_only for _ in examples]
-        answer, slots, hearing = losses(model, projector, examples, features, tail_only, spelling, said)
+        heard = Perturbed(features, random.Random(f"{config.seed}:{step}:heard")) if config.perturb else features
+        answer, slots, hearing = losses(model, projector, examples, heard, tail_only, spelling, said)
         (answer + config.slot_weight * slots + config.hearing_weight * hearing).backward()
         norm = masters.step(cosine(step, config.steps, config.warmup))
         journal.note(len(examples), answer=answer.item(), slots=slots.item(), hearing=hearing.item(), norm=norm)
