@@ -1,8 +1,9 @@
 """Train the pocket pair: text first (what to know, how to answer), a projector that spells, then audio among text.
 
     python recipes/pocket_pair.py text  large|small --runs RUNS [--steps N]
-    python recipes/pocket_pair.py hear  both        --runs RUNS --rows ROW... --clips CLIP... --features FEATURE...
-    python recipes/pocket_pair.py audio large|small --runs RUNS --rows ROW... --clips CLIP... --features FEATURE...
+    python recipes/pocket_pair.py hear  both        --runs RUNS --rows ROW... [--lists LIST...] --clips CLIP...
+                                                    --features FEATURE...
+    python recipes/pocket_pair.py audio large|small (the same)
     python recipes/pocket_pair.py ship  large|small --runs RUNS
 
 Each stage is resumable; `audio` starts from what `text` and `hear` left. Rows are drawn from the
@@ -32,13 +33,12 @@ from legato.pocket.examples import Example, batches, encode
 from legato.pocket.features import Features
 from legato.pocket.hearing import Spelling, audible
 from legato.pocket.pair import LARGE_RANK, PROJECTOR_HIDDEN, cut, load_base
-from legato.pocket.train import TrainConfig, key_accuracy, train
+from legato.pocket.train import RIVALS, TrainConfig, key_accuracy, train
 
 CHUNK = 8192  # rows drawn at a time
 BATCH = 32
 HELD_CLIPS = 300  # heard only to watch a training
 HEAR_STEPS = 2400
-RIVALS = 2000  # tokens that compete in a step beside those said
 TEXT = {
     "large": TrainConfig(steps=400, learning_rate=1e-3, seed=1),
     "small": TrainConfig(steps=1000, learning_rate=6e-4, seed=2),
@@ -241,6 +241,7 @@ def stage_audio(
     runs: Path,
     start: Path | None,
     rows: list[Path],
+    lists: list[Path],
     clips: list[Path],
     folders: list[Path],
     steps: int | None,
@@ -250,10 +251,11 @@ def stage_audio(
     torch.manual_seed(AUDIO[which].seed)
     projector = Projector(model.config.width, hidden=PROJECTOR_HIDDEN)
     features = Folders(folders)
-    spoken = load_clips(rows, clips, features)
+    spoken = load_clips([*rows, *lists], clips, features)
     seconds = {c.id: c.seconds for c in spoken}
     said = {c.id: audible(tokenizer, c.question) for c in spoken}
     examples = heard_rows(tokenizer, rows, spoken)
+    asked = {e.row.id for e in examples}
     held_out = [e for e in examples if watched(e.row.id)][:HELD_CLIPS]
     heard = [e for e in examples if not watched(e.row.id)]
     first = torch.load(runs / "hear" / "state.pt", weights_only=True)
@@ -280,6 +282,7 @@ def stage_audio(
         every=150,
         spelling=spelling,
         said=said,
+        lists=[c.id for c in spoken if c.row not in asked and not watched(c.row)],
     )
 
 
@@ -301,6 +304,7 @@ def main() -> None:
     parser.add_argument("which", choices=("large", "small", "both"))
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--rows", type=Path, nargs="+")
+    parser.add_argument("--lists", type=Path, nargs="*", default=[], help="what recipes/lexicon.py wrote")
     parser.add_argument("--clips", type=Path, nargs="+")
     parser.add_argument("--features", type=Path, nargs="+")
     parser.add_argument("--start", type=Path, help="audio: folder of the stage whose decoder to begin with")
@@ -311,9 +315,9 @@ def main() -> None:
     elif args.stage == "ship":
         stage_ship(args.which, args.runs)
     elif args.stage == "hear":
-        stage_hear(args.runs, args.rows, args.clips, args.features, args.steps)
+        stage_hear(args.runs, [*args.rows, *args.lists], args.clips, args.features, args.steps)
     else:
-        stage_audio(args.which, args.runs, args.start, args.rows, args.clips, args.features, args.steps)
+        stage_audio(args.which, args.runs, args.start, args.rows, args.lists, args.clips, args.features, args.steps)
 
 
 if __name__ == "__main__":

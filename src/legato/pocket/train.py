@@ -27,6 +27,8 @@ from legato.pocket.hearing import Spelling
 from legato.transformer import Transformer
 
 LOG_EVERY = 50  # steps
+LISTS = 32  # clips a step that are only spelt
+RIVALS = 2000  # tokens that compete in a step's spelling beside those said
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,21 @@ class TrainConfig:
 
 def losses(model: Transformer, projector: nn.Module, examples: list[Example], features: Mapping[str, Tensor],
            tail_only: list[bool], spelling: Spelling | None = None, said: Mapping[str, Sequence[int]] | None = None,
-           ) -> tuple[Tensor, Tensor, Tensor]:
-    """Answer, slot and spelling loss of one batch, means over tokens; the last is 0 where nothing is heard."""
+           also: Sequence[str] = (), rivals: Sequence[int] | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Answer, slot and spelling loss of one batch, means over tokens; the last is 0 where nothing is heard.
+
+    Args:
+        spelling, said: see `train`.
+        also: clips that are only spelt. rivals: see `Spelling.loss`.
+    """
     batch = collate(examples, features, tail_only)
     states = model(batch.embed(model, projector), mask=batch.mask)
     hearing = states.new_zeros(())
-    if spelling is not None and batch.heard:
-        hearing = spelling.loss(batch.heard, [said[examples[b].audio] for b, _, _ in batch.audio])
+    clips = [*(examples[b].audio for b, _, _ in batch.audio), *also]
+    if spelling is not None and clips:
+        extra = [features[clip] for clip in also]
+        spelt = projector(torch.cat(extra).float()[None])[0].split([len(x) for x in extra]) if extra else ()
+        hearing = spelling.loss([*batch.heard, *spelt], [said[clip] for clip in clips], rivals)
     answer = F.cross_entropy(model.logits(states[batch.answer_rows]).float(), batch.answer_ids)
     slots = F.cross_entropy(model.logits(states[batch.slot_rows]).float(), batch.slot_ids)
     return answer, slots, hearing
@@ -63,7 +73,7 @@ def train(
     model: Transformer, projector: nn.Module, groups: list[tuple[list[nn.Parameter], float]],
     data: Callable[[int], Iterator[list[Example]]], features: Mapping[str, Tensor], config: TrainConfig, folder: Path,
     evaluate: Callable[[int], dict[str, Any]] | None = None, every: int = 500, spelling: Spelling | None = None,
-    said: Mapping[str, Sequence[int]] | None = None,
+    said: Mapping[str, Sequence[int]] | None = None, lists: Sequence[str] = (),
 ) -> None:
     """Run to `config.steps`, resuming from `folder/state.pt` when it is there. Prints each line of `folder/log.jsonl`.
 
@@ -73,6 +83,7 @@ def train(
         evaluate: called with the step before each checkpoint; its result goes into the log.
         every: steps between checkpoints.
         spelling, said: keep the projector spelling what it hears (`hearing`); the audible ids of each clip.
+        lists: clips without an answer; every step spells some of them.
     """
     folder.mkdir(parents=True, exist_ok=True)
     masters = Masters(groups, config.weight_decay)
@@ -88,7 +99,9 @@ def train(
         rng = random.Random(f"{config.seed}:{step}")
         tail_only = [rng.random() < config.tail_only for _ in examples]
         heard = Perturbed(features, random.Random(f"{config.seed}:{step}:heard")) if config.perturb else features
-        answer, slots, hearing = losses(model, projector, examples, heard, tail_only, spelling, said)
+        also = rng.sample(lists, min(LISTS, len(lists)))
+        rivals = None if spelling is None else rng.sample(range(len(spelling.ids)), min(RIVALS, len(spelling.ids)))
+        answer, slots, hearing = losses(model, projector, examples, heard, tail_only, spelling, said, also, rivals)
         (answer + config.slot_weight * slots + config.hearing_weight * hearing).backward()
         norm = masters.step(cosine(step, config.steps, config.warmup))
         journal.note(len(examples), answer=answer.item(), slots=slots.item(), hearing=hearing.item(), norm=norm)
