@@ -17,14 +17,15 @@ import json
 import random
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from rapidfuzz.distance import Levenshtein
 
-from legato.corpora.rows import read_rows
+from legato.corpora.rows import Row, read_rows
 from legato.corpora.world import draw
+from legato.listen.capture import TELL
 from legato.optim import Masters, checkpoint, cosine
 from legato.pocket import lowrank, shelf
 from legato.pocket.augment import Perturbed
@@ -37,6 +38,7 @@ from legato.pocket.train import RIVALS, TrainConfig, key_accuracy, train
 
 CHUNK = 8192  # rows drawn at a time
 BATCH = 32
+TOLD = {"large": 0.0, "small": 0.6}  # only the small model is ever told an answer through its tail
 HELD_CLIPS = 300  # heard only to watch a training
 HEAR_STEPS = 2400
 TEXT = {
@@ -73,27 +75,33 @@ def put(parameters: Iterable[torch.nn.Parameter], values: list[torch.Tensor]) ->
         p.copy_(value)
 
 
-def text_data(tokenizer, seed: int):
+def text_data(tokenizer, seed: int, told: float = 0.0):
+    """Batches of drawn rows; a share `told` of them asks to say the answer, as the told oracle and fit do."""
+
+    def asked(row: Row, rng: random.Random) -> Row:
+        return replace(row, question=TELL.format(answer=row.answer)) if rng.random() < told else row
+
     def data(step: int) -> Iterator[list[Example]]:
         per = CHUNK // BATCH
         while True:
             chunk = step // per
             rows = draw(CHUNK, seed=seed * 100003 + chunk, split="train")
-            order = batches([encode(r, tokenizer) for r in rows], BATCH, random.Random(chunk))
+            rng = random.Random(f"{seed}:{chunk}:told")
+            order = batches([encode(asked(r, rng), tokenizer) for r in rows], BATCH, random.Random(chunk))
             yield from order[step % per :]
             step += len(order) - step % per
 
     return data
 
 
-def audio_data(tokenizer, seed: int, heard: list[Example], length, share: float = 0.7):
+def audio_data(tokenizer, seed: int, heard: list[Example], length, told: float, share: float = 0.7):
     """Batches of heard rows, with `1 - share` of the batches read as words to keep what text taught."""
 
     def data(step: int) -> Iterator[list[Example]]:
         def heard_at(at: int) -> bool:
             return random.Random(f"{seed}:{at}").random() < share
 
-        words = text_data(tokenizer, seed)(sum(not heard_at(at) for at in range(step)))
+        words = text_data(tokenizer, seed, told)(sum(not heard_at(at) for at in range(step)))
         per = len(heard) // BATCH
         while True:
             epoch = step // per
@@ -274,7 +282,7 @@ def stage_audio(
         model,
         projector,
         groups,
-        audio_data(tokenizer, config.seed, heard, lambda e: seconds[e.audio]),
+        audio_data(tokenizer, config.seed, heard, lambda e: seconds[e.audio], TOLD[which]),
         features,
         config,
         runs / f"audio-{which}",
