@@ -84,6 +84,7 @@ class Identities:
         for number, line in enumerate(text.splitlines(), 1):
             match = _LINE.fullmatch(line)
             if match is None:
-                raise BadInput(f"{path} line {number} is {line[:40]!r}, wanted text|audio|fact|wording and {DIGITS} hex digits.")
+                wanted = f"text|audio|fact|wording and {DIGITS} hex digits"
+                raise BadInput(f"{path} line {number} is {line[:40]!r}, wanted {wanted}.")
             sets[match[1]].add(match[2])
         return cls(**{name: frozenset(shas) for name, shas in sets.items()})
