@@ -29,7 +29,7 @@ from legato.listen.capture import TELL, Capture, Pair, capture, pair, read_entry
 from legato.listen.train import ResidualTraining
 from legato.pocket.features import Features
 from legato.pocket.listener import PocketListener
-from legato.pocket.pair import KEPT
+from legato.pocket.pair import READ
 from legato.pocket.prompt import END, START
 
 
@@ -53,7 +53,7 @@ def run_capture(args: argparse.Namespace) -> None:
     torch.set_num_threads(args.threads)
     about = {f"{name}_model": sha for name, sha in hashes.items()} | {"tell": TELL}
     done = {read_entry(line).id for line in whole_lines(args.out / "index.jsonl")}
-    layers = tuple(range(large.geometry.layers)) if args.every_layer else KEPT
+    layers = tuple(range(large.geometry.layers)) if args.every_layer else READ
     if args.words:
         questions = {row.id: row.question for row in draw(args.words, seed=args.seed, split="train")}
         names = [n for n in questions if n not in done]

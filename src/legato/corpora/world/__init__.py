@@ -14,7 +14,7 @@ that Lyon is in France. Words held from stories, repeating and spelling stay out
 names, `name_rows` asks each of them once.
 
 Mix: `MIX` over domains; within a domain by the `weight` of its kinds (`kinds()` lists them). In training the names
-take two fifths of the skills, 8 % of all rows; select and final have none of them.
+take two fifths of the skills, 6 % of all rows; select and final have none of them.
 Rows come one by one from the seed: a longer draw begins with the shorter one. Select and final never
 repeat a question; train repeats one only when a few fresh tries failed, as small kinds run out. The mix holds for
 about 4,000 rows of select and 8,000 of final; beyond, held facts run out and the other domains fill up.
@@ -49,7 +49,7 @@ from legato.errors import BadInput
 
 __all__ = ["MIX", "count", "draw", "kinds", "name_rows", "names"]
 
-MIX = {"facts": 0.45, "stories": 0.30, "skills": 0.20, "talk": 0.05}
+MIX = {"facts": 0.40, "stories": 0.40, "skills": 0.15, "talk": 0.05}
 HELD_FACT_SHARE = 0.5  # of select and final
 HELD_WORDING_SHARE = 0.75  # of select and final
 _FAMILIES = (places, people, nature, things, language, where, who, order, sums, echo, heard, talk)

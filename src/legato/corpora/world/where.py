@@ -37,6 +37,21 @@ _TWO = (
     "In the {u} {is_x} the {x}, in the {v} {is_y} the {y}. Where {is_} the {a}?",
     "You will find the {x} in the {u} and the {y} in the {v}. Where {is_} the {a}?",
 )
+_THREE = (
+    "The {x} {is_x} in the {u}, the {y} {is_y} in the {v}, and the {z} {is_z} in the {w}. Where {is_} the {a}?",
+    "{name} put the {x} in the {u}, the {y} in the {v}, and the {z} in the {w}. Where {is_} the {a}?",
+    "I left the {x} in the {u}, the {y} in the {v}, and the {z} in the {w}. Where {is_} the {a}?",
+    "In the {u} {is_x} the {x}, in the {v} {is_y} the {y}, in the {w} {is_z} the {z}. Where {is_} the {a}?",
+    "You will find the {x} in the {u}, the {y} in the {v}, and the {z} in the {w}. Where {is_} the {a}?",
+    "The {u} holds the {x}. The {v} holds the {y}. The {w} holds the {z}. Where {is_} the {a}?",
+)
+_INSIDE_THREE = (
+    "The {x} {is_x} in the {u}, the {y} {is_y} in the {v}, and the {z} {is_z} in the {w}. What is in the {c}?",
+    "{name} put the {x} in the {u}, the {y} in the {v}, and the {z} in the {w}. What is in the {c}?",
+    "I left the {x} in the {u}, the {y} in the {v}, and the {z} in the {w}. What did I leave in the {c}?",
+    "The {u} holds the {x}, the {v} the {y}, and the {w} the {z}. What does the {c} hold?",
+    "In the {u} {is_x} the {x}, in the {v} {is_y} the {y}, in the {w} {is_z} the {z}. What is in the {c}?",
+)
 _INSIDE = (
     "The {x} {is_x} in the {u}. The {y} {is_y} in the {v}. What is in the {c}?",
     "{name} put the {x} in the {u} and the {y} in the {v}. What is in the {c}?",
@@ -67,6 +82,8 @@ _WENT_THREE = (
     "{p} is at the {u}, {q} at the {v}, and {r} at the {w}. Where is {who}?",
     "{p} went to the {u}, {q} to the {v}, {r} to the {w}. Where did {who} go?",
     "{p} is in the {u}. {q} is in the {v}. {r} is in the {w}. Where is {who}?",
+    "{p} waits at the {u}, {q} at the {v}, and {r} at the {w}. Where does {who} wait?",
+    "{p} drove to the {u}, {q} to the {v}, and {r} to the {w}. Where is {who}?",
 )
 _WHO_WENT = (
     "{p} went to the {u}. {q} went to the {v}. Who went to the {where}?",
@@ -112,6 +129,23 @@ def _two(pen: Pen) -> Made:
 
 def _inside(pen: Pen) -> Made:
     slots, (c,) = _two(pen)
+    slots["c"], slots["answer"] = c, slots["a"]
+    return slots, [slots["a"]]
+
+
+def _three(pen: Pen) -> Made:
+    things = [noun(pen) for _ in range(3)]
+    where = pen.words(CONTAINERS, 3)
+    i = pen.rng.below(3)
+    slots = {name: thing for name, (thing, _) in zip("xyz", things, strict=True)}
+    slots |= {f"is_{name}": be(plural) for name, (_, plural) in zip("xyz", things, strict=True)}
+    slots |= dict(zip("uvw", where, strict=True))
+    thing, plural = things[i]
+    return {**slots, "name": pen.word(NAMES), "a": thing, "is_": be(plural), "answer": where[i]}, [where[i]]
+
+
+def _inside_three(pen: Pen) -> Made:
+    slots, (c,) = _three(pen)
     slots["c"], slots["answer"] = c, slots["a"]
     return slots, [slots["a"]]
 
@@ -164,9 +198,11 @@ def kinds() -> list[Kind]:
         ("story-nested", _NESTED, "The {answer}.", 3, _chain),  # the same, told from the outside in
         ("story-two-places", _TWO, "The {answer}.", 4, _two),
         ("story-inside", _INSIDE, "The {answer}.", 3, _inside),
+        ("story-three-places", _THREE, "The {answer}.", 5, _three),
+        ("story-inside-three", _INSIDE_THREE, "The {answer}.", 4, _inside_three),
         ("story-moved", _MOVED, "The {answer}.", 3, _moved),
         ("story-went", _WENT, "The {answer}.", 5, _went),
-        ("story-went-three", _WENT_THREE, "The {answer}.", 1, _went_three),
+        ("story-went-three", _WENT_THREE, "The {answer}.", 5, _went_three),
         ("story-who-went", _WHO_WENT, "{answer}.", 4, _who_went),
         ("story-then", _THEN, "The {answer}.", 2, _then),
         ("story-together", _TOGETHER, "The {answer}.", 1.5, _together),

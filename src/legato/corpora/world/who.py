@@ -52,6 +52,14 @@ _HAS = (
     "{p} carries the {x}, {q} carries the {y}. Who carries the {a}?",
     "{p} found {x_s}. {q} found {y_s}. Who found the {a}?",
 )
+_HAS_THREE = (
+    "{p} has {x_s}, {q} has {y_s}, and {r} has {z_s}. Who has the {a}?",
+    "{p} took the {x}, {q} the {y}, and {r} the {z}. Who took the {a}?",
+    "{p} found {x_s}. {q} found {y_s}. {r} found {z_s}. Who found the {a}?",
+    "{p} bought {x_s}, {q} bought {y_s}, and {r} bought {z_s}. Who bought the {a}?",
+    "The {x} {belong_x} to {p}, the {y} to {q}, and the {z} to {r}. Who has the {a}?",
+    "{p} carries the {x}, {q} the {y}, {r} the {z}. Who carries the {a}?",
+)
 _WHAT_HAS = (
     "{p} has {x_s}. {q} has {y_s}. What does {who} have?",
     "{p} took the {x} and {q} took the {y}. What did {who} take?",
@@ -77,6 +85,13 @@ _THING_COLOUR = (
     "{p} has {g_x} and {h_y}. What colour {is_} the {a}?",
     "I see {g_x} and {h_y}. What colour {is_} the {a}?",
     "The {x} {is_x} {g}. The {y} {is_y} {h}. Which colour {is_} the {a}?",
+)
+_THREE_COLOURS = (
+    "The {x} {is_x} {g}, the {y} {is_y} {h}, and the {z} {is_z} {k}. What colour {is_} the {a}?",
+    "{p} has {g_x}, {h_y}, and {k_z}. What colour {is_} the {a}?",
+    "I see {g_x}, {h_y}, and {k_z}. What colour {is_} the {a}?",
+    "The {x} {is_x} {g}. The {y} {is_y} {h}. The {z} {is_z} {k}. Which colour {is_} the {a}?",
+    "{p} bought {g_x}, {h_y}, and {k_z}. What colour {is_} the {a}?",
 )
 _COUNT_PLUS = (
     "{p} has {n} {things} and gets {m} more. How many {things} does {p} have?",
@@ -144,6 +159,16 @@ def _has(pen: Pen) -> Made:
     return slots, spellings(who)
 
 
+def _has_three(pen: Pen) -> Made:
+    people, things = pen.words(NAMES, 3), [noun(pen) for _ in range(3)]
+    i = pen.rng.below(3)
+    slots = dict(zip("pqr", people, strict=True))
+    for name, (thing, plural) in zip("xyz", things, strict=True):
+        slots |= {name: thing, f"{name}_s": some(thing, plural)}
+    slots |= {"belong_x": "belong" if things[0][1] else "belongs", "a": things[i][0], "answer": people[i]}
+    return slots, spellings(people[i])
+
+
 def _what_has(pen: Pen) -> Made:
     slots, (who, *_) = _has(pen)
     thing = slots["a"]
@@ -176,6 +201,16 @@ def _thing_colour(pen: Pen) -> Made:
              "g_x": some(f"{g} {x}", px), "h_y": some(f"{h} {y}", py), "a": x if first else y,
              "is_": be(px if first else py), "answer": answer}  # fmt: skip
     return slots, [answer]
+
+
+def _three_colours(pen: Pen) -> Made:
+    things, colours = [noun(pen) for _ in range(3)], pen.words(COLOURS, 3)
+    i = pen.rng.below(3)
+    slots = {"p": pen.word(NAMES), **dict(zip("ghk", colours, strict=True))}
+    for name, tint, colour, (thing, plural) in zip("xyz", "ghk", colours, things, strict=True):
+        slots |= {name: thing, f"is_{name}": be(plural), f"{tint}_{name}": some(f"{colour} {thing}", plural)}
+    thing, plural = things[i]
+    return {**slots, "a": thing, "is_": be(plural), "answer": colours[i]}, [colours[i]]
 
 
 def _count(sign: int) -> Callable[[Pen], Made]:
@@ -220,10 +255,12 @@ def kinds() -> list[Kind]:
         ("story-less", _ASK_LESS, "{answer}.", 2.5, _compared(False)),
         ("story-most", _MOST, "{answer}.", 2, _most),
         ("story-has", _HAS, "{answer}.", 4, _has),
+        ("story-has-three", _HAS_THREE, "{answer}.", 5, _has_three),
         ("story-what-has", _WHAT_HAS, "The {answer}.", 3, _what_has),
         ("story-gave", _GAVE, "{answer}.", 2, _gave),
         ("story-colour", _COLOUR, "{answer}.", 2.5, _colour),
         ("story-thing-colour", _THING_COLOUR, "{answer}.", 2.5, _thing_colour),
+        ("story-three-colours", _THREE_COLOURS, "{answer}.", 4, _three_colours),
         ("story-plus", _COUNT_PLUS, "{answer}.", 1.5, _count(1)),
         ("story-minus", _COUNT_MINUS, "{answer}.", 1.5, _count(-1)),
         ("story-how-many", _HOW_MANY, "{answer}.", 2.5, _how_many),
