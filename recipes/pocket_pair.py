@@ -22,6 +22,7 @@ from pathlib import Path
 
 import torch
 from rapidfuzz.distance import Levenshtein
+from tokenizers import Tokenizer
 
 from legato.corpora.rows import Row, read_rows
 from legato.corpora.world import draw
@@ -32,13 +33,16 @@ from legato.pocket.augment import Perturbed
 from legato.pocket.ear import Projector
 from legato.pocket.examples import Example, batches, encode
 from legato.pocket.features import Features
-from legato.pocket.hearing import Spelling, audible
+from legato.pocket.hearing import Hearing, Spelling, audible
 from legato.pocket.pair import LARGE_RANK, PROJECTOR_HIDDEN, cut, load_base
 from legato.pocket.train import RIVALS, TrainConfig, key_accuracy, train
+from legato.transformer import Transformer
 
 CHUNK = 8192  # rows drawn at a time
 BATCH = 32
-TOLD = {"large": 0.0, "small": 0.6}  # only the small model is ever told an answer through its tail
+# Share of "Say <answer>" among words read in the audio stage, twice that of the text stage: only the small model is
+# ever told an answer through its tail.
+TOLD = {"large": 0.0, "small": 0.6}
 HELD_CLIPS = 300  # heard only to watch a training
 HEAR_STEPS = 2400
 TEXT = {
@@ -132,7 +136,7 @@ def stage_text(which: str, runs: Path, steps: int | None) -> None:
         model,
         projector,
         [(weights, config.learning_rate)],
-        text_data(tokenizer, config.seed),
+        text_data(tokenizer, config.seed, TOLD[which] / 2),
         {},
         config,
         runs / f"text-{which}",
@@ -256,8 +260,6 @@ def stage_audio(
 ) -> None:
     """Decoder and projector together, from the decoder that `start` (a stage's folder; by default text's) left."""
     model, tokenizer, weights = build(which)
-    torch.manual_seed(AUDIO[which].seed)
-    projector = Projector(model.config.width, hidden=PROJECTOR_HIDDEN)
     features = Folders(folders)
     spoken = load_clips([*rows, *lists], clips, features)
     seconds = {c.id: c.seconds for c in spoken}
@@ -266,43 +268,48 @@ def stage_audio(
     asked = {e.row.id for e in examples}
     held_out = [e for e in examples if watched(e.row.id)][:HELD_CLIPS]
     heard = [e for e in examples if not watched(e.row.id)]
-    first = torch.load(runs / "hear" / "state.pt", weights_only=True)
-    spelling = Spelling(model.embedding.weight, first["words"].tolist())
+    hearing = heard_first(runs / "hear", model, tokenizer)
     put(weights, masters_of(start or runs / f"text-{which}")[0])
-    for module, values in zip((projector, spelling), first["masters"]["masters"], strict=True):
-        put(module.parameters(), values)
     config = AUDIO[which] if steps is None else TrainConfig(**{**AUDIO[which].__dict__, "steps": steps})
     checks = {"heard": held_out, "select": [encode(r, tokenizer) for r in draw(200, seed=7, split="select")]}
     groups = [
         (weights, config.learning_rate),
-        (list(projector.parameters()), config.projector_rate),
-        (list(spelling.parameters()), config.projector_rate),
+        (list(hearing.parameters()), config.projector_rate),
     ]
     train(
         model,
-        projector,
+        hearing,
         groups,
         audio_data(tokenizer, config.seed, heard, lambda e: seconds[e.audio], TOLD[which]),
         features,
         config,
         runs / f"audio-{which}",
-        evaluator(model, projector, checks, features),
+        evaluator(model, hearing, checks, features),
         every=150,
-        spelling=spelling,
         said=said,
         lists=[c.id for c in spoken if c.row not in asked and not watched(c.row)],
     )
 
 
+def heard_first(folder: Path, model: Transformer, tokenizer: Tokenizer) -> Hearing:
+    """What the `hear` stage left, as the audio stage begins with it."""
+    left = torch.load(folder / "state.pt", weights_only=True)
+    words = model.embedding.weight
+    projector, spelling = Projector(words.shape[1], hidden=PROJECTOR_HIDDEN), Spelling(words, left["words"].tolist())
+    for module, values in zip((projector, spelling), left["masters"]["masters"], strict=True):
+        put(module.parameters(), values)
+    return Hearing(projector, spelling, words[tokenizer.encode(" ").ids[0]])
+
+
 def stage_ship(which: str, runs: Path) -> None:
     """Save what the audio stage left as the artifact that the package ships."""
-    model, _, weights = build(which)
-    projector = Projector(model.config.width, hidden=PROJECTOR_HIDDEN)
+    model, tokenizer, weights = build(which)
+    hearing = heard_first(runs / "hear", model, tokenizer)
     left = masters_of(runs / f"audio-{which}")
     put(weights, left[0])
-    put(projector.parameters(), left[1])
+    put(hearing.parameters(), left[1])
     save = shelf.save_large if which == "large" else shelf.save_small
-    manifest = save(shelf.WEIGHTS / which, model, projector, recipe="recipes/pocket_pair.py")
+    manifest = save(shelf.WEIGHTS / which, model, hearing, recipe="recipes/pocket_pair.py")
     print(f"{manifest.folder}: {manifest.sha256}")
 
 

@@ -21,6 +21,7 @@ from legato.listen.mapper import CacheMapper, MapConfig
 from legato.listen.residual import CacheResidual, ResidualConfig
 from legato.pocket import lowrank, pair, shelf
 from legato.pocket.ear import Projector
+from legato.pocket.hearing import Hearing, Spelling
 from legato.pocket.prompt import HEADER, TAIL
 from legato.pocket.tiny import VOCAB, Numbers, sound
 from legato.transformer import Transformer, TransformerConfig
@@ -51,7 +52,9 @@ def shipped(tmp_path_factory):
     small = pair.cut(large)
     lowrank.attach(large, pair.LARGE_RANK)
     for name, save, model in (("large", shelf.save_large, large), ("small", shelf.save_small, small)):
-        save(folder / name, model, Projector(CONFIG.width, hidden=pair.PROJECTOR_HIDDEN), recipe="a test")
+        projector = Projector(CONFIG.width, hidden=pair.PROJECTOR_HIDDEN)
+        hearing = Hearing(projector, Spelling(large.embedding.weight, range(5, 60)), torch.zeros(CONFIG.width))
+        save(folder / name, model, hearing, recipe="a test")
     own, wide = small.config.geometry, CONFIG.geometry
     read = MapConfig(wide, own, tuple((layer,) for layer in pair.KEPT), len(HEADER), len(TAIL))
     itself = MapConfig(own, own, tuple((layer,) for layer in range(own.layers)), len(HEADER), len(TAIL))

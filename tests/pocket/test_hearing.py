@@ -3,7 +3,7 @@
 import torch
 from rapidfuzz.distance import Levenshtein
 
-from legato.pocket.hearing import Spelling
+from legato.pocket.hearing import DECIDED, Hearing, Spelling
 
 VOCAB, WIDTH = 40, 24
 
@@ -36,9 +36,7 @@ def test_loss_is_that_of_torch_on_each_question_alone():
         )
         for h, s in zip(heard, said, strict=True)
     )
-    norms = torch.cat(heard).norm(dim=-1) / made.norm - 1
-    expected = alone / 6 + 0.1 * norms.square().mean()
-    torch.testing.assert_close(made.loss(heard, said), expected)
+    torch.testing.assert_close(made.loss(heard, said), alone / 6)
 
 
 def test_a_question_longer_than_its_audio_costs_nothing_and_unknown_words_are_passed_over():
@@ -77,5 +75,32 @@ def test_rivals_are_those_named_and_what_was_said() -> None:
     few = made.loss(heard, said, [0, 1])
     smaller = Spelling(embedding, [3, 4, 5, 9])  # places 0 and 1 are tokens 3 and 4
     smaller.load_state_dict({"blank": made.blank, "sharpness": made.sharpness}, strict=False)
-    smaller.norm = made.norm
     torch.testing.assert_close(few, smaller.loss(heard, said), rtol=1e-5, atol=1e-6)
+
+
+def test_a_decoder_reads_words_where_they_are_said_and_the_gap_between() -> None:
+    made, embedding = spelling()
+    gap = torch.randn(WIDTH)
+    hearing = Hearing(torch.nn.Identity(), made, gap)
+    frames = torch.stack([embedding[5], made.blank.detach(), embedding[9]])
+    torch.testing.assert_close(hearing(frames), torch.stack([embedding[5], gap, embedding[9]]), rtol=0, atol=0.05)
+    assert hearing.spell(frames) == [5, 9]
+
+
+def test_what_is_between_words_is_their_mixture() -> None:
+    made, embedding = spelling()
+    hearing = Hearing(torch.nn.Identity(), made, torch.zeros(WIDTH))
+    x = torch.randn(4, WIDTH)
+    shares = made(x).exp() ** DECIDED
+    shares = shares / shares.sum(-1, keepdim=True)
+    torch.testing.assert_close(hearing(x), shares[:, 1:] @ embedding[3:30], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(hearing(3 * x), hearing(x), rtol=1e-4, atol=1e-5)  # a direction says it all
+
+
+def test_what_a_decoder_reads_can_be_trained_down_to_the_projector() -> None:
+    made, _ = spelling()
+    hearing = Hearing(torch.nn.Linear(6, WIDTH), made, torch.zeros(WIDTH))
+    clips = [torch.randn(5, 6), torch.randn(3, 6)]
+    assert torch.equal(hearing.loss(clips, [[5], [9]]), made.loss([hearing.projector(c) for c in clips], [[5], [9]]))
+    hearing(clips[0]).square().sum().backward()
+    assert all((p.grad != 0).any() for p in hearing.parameters())

@@ -9,7 +9,7 @@ import torch
 
 from legato.pocket import train as training
 from legato.pocket.examples import collate, encode
-from legato.pocket.hearing import Spelling
+from legato.pocket.hearing import Hearing, Spelling
 from legato.pocket.lowrank import attach
 from legato.pocket.prompt import END
 from legato.pocket.tiny import tiny_listener
@@ -70,14 +70,16 @@ def test_losses_are_means_over_tokens(examples, model, projector):
 def test_the_projector_is_kept_spelling_what_it_hears(examples, model, projector):
     """The third loss is that of the heard questions alone, and it reaches the projector."""
     torch.manual_seed(0)
-    spelling = Spelling(model.embedding.weight, [40, 41, 42])
+    hearing = Hearing(projector, Spelling(model.embedding.weight, [40, 41, 42]), model.embedding.weight[3])
     said = {"clip": [41, 40]}
-    _, _, hearing = losses(model, projector, examples[2:5], FEATURES, [False] * 3, spelling, said)
-    torch.testing.assert_close(hearing, spelling.loss([projector(FEATURES["clip"])], [said["clip"]]))
-    hearing.backward()
+    _, _, loss = losses(model, hearing, examples[2:5], FEATURES, [False] * 3, said)
+    torch.testing.assert_close(loss, hearing.loss([FEATURES["clip"]], [said["clip"]]))
+    loss.backward()
     assert (projector.weight.grad != 0).any()
-    _, _, nothing = losses(model, projector, examples[:3], FEATURES, [False] * 3, spelling, said)
-    assert nothing == 0 and hearing > 0
+    _, _, nothing = losses(model, hearing, examples[:3], FEATURES, [False] * 3, said)
+    assert nothing == 0 and loss > 0
+    _, _, also = losses(model, hearing, examples[:3], FEATURES, [False] * 3, said, ["clip"])
+    torch.testing.assert_close(also, loss)
 
 
 def test_it_learns_and_moves_only_what_it_may(examples, tmp_path, capsys):

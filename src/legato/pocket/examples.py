@@ -77,16 +77,15 @@ class Batch:
     owner: Tensor  # (N,) which example each belongs to
     slot_rows: tuple[Tensor, Tensor]  # row and column of every slot that predicts an answer token
     slot_ids: Tensor  # what they should predict
-    heard: tuple[Tensor, ...] = ()  # the audio of each of `audio` as projected by `embed`, (n, C)
 
     def embed(self, model: Transformer, projector: nn.Module) -> Tensor:
-        """(B, T, C): words looked up, audio projected into place and left in `heard`."""
+        """(B, T, C): words looked up, audio projected into place."""
         x = model.embed(self.ids)
         if self.audio:
             lengths = [len(features) for _, _, features in self.audio]
-            self.heard = projector(torch.cat([f for _, _, f in self.audio]).float()[None])[0].split(lengths)
+            heard = projector(torch.cat([f for _, _, f in self.audio]).float()[None])[0].split(lengths)
             x = x.clone()
-            for (b, where, _), piece in zip(self.audio, self.heard, strict=True):
+            for (b, where, _), piece in zip(self.audio, heard, strict=True):
                 x[b, where] = piece.to(x.dtype)
         return x
 

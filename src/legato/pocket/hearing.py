@@ -1,10 +1,11 @@
-"""Teach a projector to hear before any language model listens: CTC over the base model's own word embeddings.
+"""From what the ear heard to what a language model reads: the projector, and its words as mixtures of embeddings.
 
-A projector trained only through a frozen or half-frozen decoder finds out very late that its outputs should look like
-words (measured: 5 % of heard questions right after 10,000 examples, see records/LOG.md). The base ties its input and
-output matrices, so closeness to a word's embedding is both "this word was said" and what the decoder expects to read.
-The projector is therefore first asked to spell the question as a CTC sequence (Graves et al. 2006) of unit embeddings,
-with a learned blank, and to keep the norm that word embeddings have. One such projector starts both models.
+A decoder reads vectors that look like its own words at once and learns to read others very slowly (measured, see
+records/LOG.md: a projector's raw outputs, pointing at the right words, gave 0 of 300 answers, the same outputs as
+mixtures of those words' embeddings 85, without any training of the decoder). So the projector spells: its output at
+each audio token is compared with the embeddings of the words that questions are made of, and the embeddings are mixed
+by what comes of it. It learns that as CTC (Graves et al. 2006) with a learned blank; where nothing new is said the
+decoder is given a constant, at the start the embedding of a space.
 
 Shapes: B batch, n audio tokens, C model width, K candidate tokens, F ear features.
 """
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 
+DECIDED = 2.0  # the mixture is that much sharper than the spelling is sure: a mean of two words is no word
+
+
 class Spelling(nn.Module):
     """CTC logits of projected audio over the candidates' embeddings; index 0 is the blank.
 
@@ -33,9 +37,8 @@ class Spelling(nn.Module):
     def __init__(self, embedding: Tensor, candidates: Sequence[int]) -> None:
         super().__init__()
         self.register_buffer("ids", torch.tensor(sorted(candidates)))
-        words = embedding.detach().float()[self.ids]
-        self.register_buffer("words", F.normalize(words, dim=-1))
-        self.norm = words.norm(dim=-1).mean().item()
+        self.register_buffer("table", embedding.detach()[self.ids], persistent=False)
+        self.register_buffer("words", F.normalize(self.table.float(), dim=-1).to(embedding.dtype), persistent=False)
         self.blank = nn.Parameter(torch.randn(embedding.shape[1]) * embedding.shape[1] ** -0.5)
         self.sharpness = nn.Parameter(torch.tensor(3.0))  # log of the factor on cosines
         self.index = {int(token): i + 1 for i, token in enumerate(self.ids)}
@@ -46,15 +49,19 @@ class Spelling(nn.Module):
         Args:
             among: places (K',) in `ids`; only these candidates compete, in this order.
         """
+        return self.logits(x, among).log_softmax(-1)
+
+    def logits(self, x: Tensor, among: Tensor | None = None) -> Tensor:
+        """The same before normalising: cosines times a learned sharpness."""
         words = self.words if among is None else self.words[among]
-        table = torch.cat((F.normalize(self.blank, dim=-1)[None], words))
-        cosines = F.linear(F.normalize(x.float(), dim=-1).bfloat16(), table.bfloat16()).float()
-        return (cosines * self.sharpness.exp()).log_softmax(-1)
+        table = torch.cat((F.normalize(self.blank.float(), dim=-1)[None].to(words.dtype), words))
+        cosines = F.linear(F.normalize(x.float(), dim=-1).to(words.dtype), table).float()
+        return cosines * self.sharpness.float().exp()
 
     def loss(
         self, heard: Sequence[Tensor], said: Sequence[Sequence[int]], others: Sequence[int] | None = None
     ) -> Tensor:
-        """Mean CTC loss per word token, plus a pull of the outputs' norm to that of words.
+        """Mean CTC loss per word token.
 
         Args:
             heard: projected audio of each question, (n_i, C). said: its audible token ids.
@@ -78,7 +85,7 @@ class Spelling(nn.Module):
         sizes = torch.tensor([len(t) for t in targets])
         ctc = F.ctc_loss(padded, torch.cat(targets), lengths, sizes, reduction="none", zero_infinity=True)
         words = sum(len(t) for t in targets)
-        return ctc.sum() / max(1, words) + 0.1 * (flat.float().norm(dim=-1) / self.norm - 1).square().mean()
+        return ctc.sum() / max(1, words)
 
     @torch.no_grad()
     def spell(self, heard: Tensor) -> list[int]:
@@ -86,6 +93,37 @@ class Spelling(nn.Module):
         best = self(heard).argmax(-1)
         kept = best[torch.cat((torch.tensor([True]), best[1:] != best[:-1]))]
         return [int(self.ids[i - 1]) for i in kept.tolist() if i > 0]
+
+
+class Hearing(nn.Module):
+    """Projector and spelling in one: features (..., n, F) -> (..., n, C) in the space of word embeddings.
+
+    Args:
+        projector: features -> (..., n, C).
+        spelling: over the words that the decoder embeds.
+        gap: (C,) what the decoder reads where nothing new is said.
+    """
+
+    def __init__(self, projector: nn.Module, spelling: Spelling, gap: Tensor) -> None:
+        super().__init__()
+        self.projector, self.spelling = projector, spelling
+        self.gap = nn.Parameter(gap.detach().float().clone())
+
+    def forward(self, features: Tensor) -> Tensor:
+        shares = (DECIDED * self.spelling.logits(self.projector(features))).softmax(-1)
+        table = self.spelling.table
+        return shares[..., 1:].to(table.dtype) @ table + shares[..., :1].to(table.dtype) * self.gap.to(table.dtype)
+
+    def loss(
+        self, clips: Sequence[Tensor], said: Sequence[Sequence[int]], others: Sequence[int] | None = None
+    ) -> Tensor:
+        """`Spelling.loss` of whole clips of features, (n_i, F) each."""
+        projected = self.projector(torch.cat(list(clips)).float()[None])[0]
+        return self.spelling.loss(projected.split([len(clip) for clip in clips]), said, others)
+
+    def spell(self, features: Tensor) -> list[int]:
+        """What was heard, as token ids: (n, F) -> ids."""
+        return self.spelling.spell(self.projector(features[None])[0])
 
 
 def audible(tokenizer: Tokenizer, text: str) -> list[int]:

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from legato.cache import Cache, Geometry, Space
 from legato.errors import OrganMismatch
 from legato.organs import Heard, Prompt
-from legato.pocket.ear import RATE, Ear, Projector
+from legato.pocket.ear import RATE, Ear
 from legato.pocket.prompt import END, audio_prompt, prompt_ids
 from legato.rotary import Rotary
 from legato.stepper import Stepper
@@ -34,7 +34,7 @@ class PocketListener:
 
     end_ids = frozenset({END})
 
-    def __init__(self, ear: Ear, projector: Projector, model: Transformer, tokenizer: Tokenizer, name: str) -> None:
+    def __init__(self, ear: Ear, projector: nn.Module, model: Transformer, tokenizer: Tokenizer, name: str) -> None:
         self.ear, self.projector, self.model, self.tokenizer, self.name = ear, projector, model, tokenizer, name
 
     @property
@@ -84,7 +84,7 @@ class PocketListener:
             row[:length] = torch.tensor(prompt.ids[:-1])
         x = self.model.embed(ids.clamp_min(0).to(device))  # (B, T, C); audio tokens are replaced below
         for row, prompt, clip in zip(x, prompts, clips, strict=bool(clips)):
-            row[prompt.audio] = self.projector(clip.to(device, self.projector.up.weight.dtype)[None])[0].to(x.dtype)
+            row[prompt.audio] = self.projector(clip.to(device, self.model.dtype)[None])[0].to(x.dtype)
         cache, _ = self.model.prefill(x, space=Space.CONTENT)
         return [
             Heard(prompt, Cache(cache.keys[:, b : b + 1], cache.values[:, b : b + 1], length, Space.CONTENT))

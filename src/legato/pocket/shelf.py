@@ -1,7 +1,8 @@
 """The pocket pair as artifacts: what training leaves is saved here, and the two listeners are built from it.
 
 The base model is not stored: it comes from its wheel, and each artifact names its SHA-256 as a source. Of the large
-model we keep the low-rank updates (float16) and the projector; of the small one its healed layers and its projector.
+model we keep the low-rank updates (float16) and the projector; of the small one its healed layers and its projector;
+of both projectors which words they spell.
 Matrices of projectors and healed layers are int8 with a scale per 64 columns. Which weights are the promoted ones is
 pinned by the preset, not here.
 """
@@ -19,6 +20,7 @@ from legato import artifacts
 from legato.errors import OrganMismatch
 from legato.pocket import lowrank
 from legato.pocket.ear import Ear, Projector
+from legato.pocket.hearing import Hearing, Spelling
 from legato.pocket.listener import PocketListener
 from legato.pocket.pair import BASE_FILE, BASE_PACKAGE, BASE_SHA256, KEPT, LARGE_RANK, PROJECTOR_HIDDEN, cut, load_base
 from legato.transformer import Transformer
@@ -33,20 +35,20 @@ _PARTS = (".q", ".scale")
 _SHARED = ("embedding.", "head.")  # what the small model takes from the base
 
 
-def save_large(folder: Path, model: Transformer, projector: Projector, *, recipe: str) -> Manifest:
+def save_large(folder: Path, model: Transformer, hearing: Hearing, *, recipe: str) -> Manifest:
     """Save the large model: `model` carries its LowRank matrices (`lowrank.attach`), not folded."""
     halves = {name: tensor.half() for name, tensor in lowrank.deltas(model).items()}
-    tensors = _prefixed("model", halves) | _prefixed("projector", _packed(projector.state_dict()))
+    tensors = _prefixed("model", halves) | _prefixed("hearing", _heard(hearing))
     config = {"rank": LARGE_RANK, "projector": PROJECTOR_HIDDEN}
     return artifacts.save(
         folder, tensors, name="pocket-large", kind=LARGE, config=config, recipe=recipe, sources=(SOURCE,)
     )
 
 
-def save_small(folder: Path, model: Transformer, projector: Projector, *, recipe: str) -> Manifest:
+def save_small(folder: Path, model: Transformer, hearing: Hearing, *, recipe: str) -> Manifest:
     """Save the small model: all of its layers and its last norm; embedding and output matrix stay the base's."""
     own = {name: tensor for name, tensor in model.state_dict().items() if not name.startswith(_SHARED)}
-    tensors = _prefixed("model", _packed(own)) | _prefixed("projector", _packed(projector.state_dict()))
+    tensors = _prefixed("model", _packed(own)) | _prefixed("hearing", _heard(hearing))
     config = {"kept": list(KEPT), "projector": PROJECTOR_HIDDEN}
     return artifacts.save(
         folder, tensors, name="pocket-small", kind=SMALL, config=config, recipe=recipe, sources=(SOURCE,)
@@ -66,14 +68,14 @@ def load_pair(
     _require(large[1], LARGE, {"rank": LARGE_RANK, "projector": PROJECTOR_HIDDEN})
     _require(small[1], SMALL, {"kept": list(KEPT), "projector": PROJECTOR_HIDDEN})
     base, tokenizer = load_base(dtype)
-    width = base.config.width
+    words = base.embedding.weight
     light = cut(base)  # before the large model's updates are folded into the base
     shared = {name: tensor for name, tensor in light.state_dict().items() if name.startswith(_SHARED)}
     light.load_state_dict(shared | _unpacked(_part(small[0], "model")))
     lowrank.fold(base, _part(large[0], "model"))
     return (
-        PocketListener(ear, _projector(large[0], width, dtype), base.eval(), tokenizer, "large"),
-        PocketListener(ear, _projector(small[0], width, dtype), light.requires_grad_(False).eval(), tokenizer, "small"),
+        PocketListener(ear, _hearing(large[0], words), base.eval(), tokenizer, "large"),
+        PocketListener(ear, _hearing(small[0], words), light.requires_grad_(False).eval(), tokenizer, "small"),
     )
 
 
@@ -85,10 +87,23 @@ def _require(manifest: Manifest, kind: str, config: dict[str, Any]) -> None:
         )
 
 
-def _projector(tensors: Mapping[str, Tensor], width: int, dtype: torch.dtype) -> Projector:
-    projector = Projector(width, hidden=PROJECTOR_HIDDEN)
-    projector.load_state_dict(_unpacked(_part(tensors, "projector")))
-    return projector.to(dtype).requires_grad_(False).eval()
+def _heard(hearing: Hearing) -> dict[str, Tensor]:
+    """The projector as int8; which words are spelt, by id; the few vectors beside them as they are."""
+    projector = _prefixed("projector", _packed(hearing.projector.state_dict()))
+    spelling = {"ids": hearing.spelling.ids.int(), "blank": hearing.spelling.blank, "gap": hearing.gap,
+                "sharpness": hearing.spelling.sharpness[None]}
+    return projector | {name: tensor.detach() for name, tensor in spelling.items()}
+
+
+def _hearing(tensors: Mapping[str, Tensor], embedding: Tensor) -> Hearing:
+    stored = _part(tensors, "hearing")
+    projector = Projector(embedding.shape[1], hidden=PROJECTOR_HIDDEN)
+    projector.load_state_dict(_unpacked(_part(stored, "projector")))
+    spelling = Spelling(embedding, stored["ids"].tolist())
+    with torch.no_grad():
+        spelling.blank.copy_(stored["blank"])
+        spelling.sharpness.copy_(stored["sharpness"][0])
+    return Hearing(projector, spelling, stored["gap"]).to(embedding.dtype).requires_grad_(False).eval()
 
 
 def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -23,7 +23,6 @@ from torch import Tensor, nn
 from legato.optim import Journal, Masters, checkpoint, cosine
 from legato.pocket.augment import Perturbed
 from legato.pocket.examples import Example, collate
-from legato.pocket.hearing import Spelling
 from legato.transformer import Transformer
 
 LOG_EVERY = 50  # steps
@@ -48,22 +47,21 @@ class TrainConfig:
 
 
 def losses(model: Transformer, projector: nn.Module, examples: list[Example], features: Mapping[str, Tensor],
-           tail_only: list[bool], spelling: Spelling | None = None, said: Mapping[str, Sequence[int]] | None = None,
-           also: Sequence[str] = (), rivals: Sequence[int] | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """Answer, slot and spelling loss of one batch, means over tokens; the last is 0 where nothing is heard.
+           tail_only: list[bool], said: Mapping[str, Sequence[int]] | None = None, also: Sequence[str] = (),
+           rivals: Sequence[int] | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Answer, slot and spelling loss of one batch, means over tokens; the last is 0 where nothing is spelt.
 
     Args:
-        spelling, said: see `train`.
-        also: clips that are only spelt. rivals: see `Spelling.loss`.
+        projector: a `Hearing` where `said` is given.
+        said: see `train`. also: clips that are only spelt. rivals: see `Spelling.loss`.
     """
     batch = collate(examples, features, tail_only)
     states = model(batch.embed(model, projector), mask=batch.mask)
     hearing = states.new_zeros(())
     clips = [*(examples[b].audio for b, _, _ in batch.audio), *also]
-    if spelling is not None and clips:
-        extra = [features[clip] for clip in also]
-        spelt = projector(torch.cat(extra).float()[None])[0].split([len(x) for x in extra]) if extra else ()
-        hearing = spelling.loss([*batch.heard, *spelt], [said[clip] for clip in clips], rivals)
+    if said is not None and clips:
+        given = [*(heard for _, _, heard in batch.audio), *(features[clip] for clip in also)]
+        hearing = projector.loss(given, [said[clip] for clip in clips], rivals)
     answer = F.cross_entropy(model.logits(states[batch.answer_rows]).float(), batch.answer_ids)
     slots = F.cross_entropy(model.logits(states[batch.slot_rows]).float(), batch.slot_ids)
     return answer, slots, hearing
@@ -72,7 +70,7 @@ def losses(model: Transformer, projector: nn.Module, examples: list[Example], fe
 def train(
     model: Transformer, projector: nn.Module, groups: list[tuple[list[nn.Parameter], float]],
     data: Callable[[int], Iterator[list[Example]]], features: Mapping[str, Tensor], config: TrainConfig, folder: Path,
-    evaluate: Callable[[int], dict[str, Any]] | None = None, every: int = 500, spelling: Spelling | None = None,
+    evaluate: Callable[[int], dict[str, Any]] | None = None, every: int = 500,
     said: Mapping[str, Sequence[int]] | None = None, lists: Sequence[str] = (),
 ) -> None:
     """Run to `config.steps`, resuming from `folder/state.pt` when it is there. Prints each line of `folder/log.jsonl`.
@@ -82,7 +80,7 @@ def train(
         data: step -> iterator over batches from that step on.
         evaluate: called with the step before each checkpoint; its result goes into the log.
         every: steps between checkpoints.
-        spelling, said: keep the projector spelling what it hears (`hearing`); the audible ids of each clip.
+        said: the audible ids of each clip; the projector, a `Hearing`, is kept spelling what it hears.
         lists: clips without an answer; every step spells some of them.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -100,8 +98,9 @@ def train(
         tail_only = [rng.random() < config.tail_only for _ in examples]
         heard = Perturbed(features, random.Random(f"{config.seed}:{step}:heard")) if config.perturb else features
         also = rng.sample(lists, min(LISTS, len(lists)))
-        rivals = None if spelling is None else rng.sample(range(len(spelling.ids)), min(RIVALS, len(spelling.ids)))
-        answer, slots, hearing = losses(model, projector, examples, heard, tail_only, spelling, said, also, rivals)
+        words = 0 if said is None else len(projector.spelling.ids)
+        rivals = rng.sample(range(words), min(RIVALS, words))
+        answer, slots, hearing = losses(model, projector, examples, heard, tail_only, said, also, rivals)
         (answer + config.slot_weight * slots + config.hearing_weight * hearing).backward()
         norm = masters.step(cosine(step, config.steps, config.warmup))
         journal.note(len(examples), answer=answer.item(), slots=slots.item(), hearing=hearing.item(), norm=norm)
