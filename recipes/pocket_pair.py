@@ -50,8 +50,8 @@ TEXT = {
     "small": TrainConfig(steps=1000, learning_rate=6e-4, seed=2),
 }
 AUDIO = {
-    "large": TrainConfig(steps=600, learning_rate=5e-4, projector_rate=5e-4, perturb=True, seed=3),
-    "small": TrainConfig(steps=900, learning_rate=4e-4, projector_rate=5e-4, perturb=True, seed=4),
+    "large": TrainConfig(steps=600, learning_rate=5e-4, projector_rate=1e-4, perturb=True, seed=3),
+    "small": TrainConfig(steps=900, learning_rate=4e-4, projector_rate=1e-4, perturb=True, seed=4),
 }
 
 

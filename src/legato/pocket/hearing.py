@@ -110,20 +110,26 @@ class Hearing(nn.Module):
         self.gap = nn.Parameter(gap.detach().float().clone())
 
     def forward(self, features: Tensor) -> Tensor:
-        shares = (DECIDED * self.spelling.logits(self.projector(features))).softmax(-1)
+        shares = (DECIDED * self.spelling.logits(self.project(features))).softmax(-1)
         table = self.spelling.table
         return shares[..., 1:].to(table.dtype) @ table + shares[..., :1].to(table.dtype) * self.gap.to(table.dtype)
+
+    def project(self, features: Tensor) -> Tensor:
+        """(..., n, F) -> (..., n, C), a direction. Float32 weights that train beside bfloat16 words multiply as those."""
+        half = self.spelling.table.dtype is torch.bfloat16
+        with torch.autocast(features.device.type, torch.bfloat16, enabled=half):
+            return self.projector(features)
 
     def loss(
         self, clips: Sequence[Tensor], said: Sequence[Sequence[int]], others: Sequence[int] | None = None
     ) -> Tensor:
         """`Spelling.loss` of whole clips of features, (n_i, F) each."""
-        projected = self.projector(torch.cat(list(clips)).float()[None])[0]
+        projected = self.project(torch.cat(list(clips)).float()[None])[0]
         return self.spelling.loss(projected.split([len(clip) for clip in clips]), said, others)
 
     def spell(self, features: Tensor) -> list[int]:
         """What was heard, as token ids: (n, F) -> ids."""
-        return self.spelling.spell(self.projector(features[None])[0])
+        return self.spelling.spell(self.project(features[None])[0])
 
 
 def audible(tokenizer: Tokenizer, text: str) -> list[int]:
