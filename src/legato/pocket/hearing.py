@@ -115,7 +115,7 @@ class Hearing(nn.Module):
         return shares[..., 1:].to(table.dtype) @ table + shares[..., :1].to(table.dtype) * self.gap.to(table.dtype)
 
     def project(self, features: Tensor) -> Tensor:
-        """(..., n, F) -> (..., n, C), a direction. Float32 weights that train beside bfloat16 words multiply as those."""
+        """(..., n, F) -> (..., n, C), directions. Float32 weights beside bfloat16 words multiply as bfloat16."""
         half = self.spelling.table.dtype is torch.bfloat16
         with torch.autocast(features.device.type, torch.bfloat16, enabled=half):
             return self.projector(features)
