@@ -54,9 +54,10 @@ class Spelling(nn.Module):
     def logits(self, x: Tensor, among: Tensor | None = None) -> Tensor:
         """The same before normalising: cosines times a learned sharpness."""
         words = self.words if among is None else self.words[among]
-        table = torch.cat((F.normalize(self.blank.float(), dim=-1)[None].to(words.dtype), words))
-        cosines = F.linear(F.normalize(x.float(), dim=-1).to(words.dtype), table).float()
-        return cosines * self.sharpness.float().exp()
+        x = F.normalize(x.float(), dim=-1).to(words.dtype)
+        blank = x @ F.normalize(self.blank.float(), dim=-1).to(words.dtype)
+        cosines = torch.cat((blank[..., None], F.linear(x, words)), dim=-1)  # no copy of the table
+        return cosines.float() * self.sharpness.float().exp()
 
     def loss(
         self, heard: Sequence[Tensor], said: Sequence[Sequence[int]], others: Sequence[int] | None = None
