@@ -5,7 +5,7 @@
 A listener can only hear words it has heard before: the spelling projector missed 18 % of the tokens that stood in 64
 and more training questions, and over 60 % of those in fewer than 16 (records/LOG.md). A question holds one or two rare
 words, a list five to nine. How often a word is said follows how often the world asks with it: story words stand in two
-questions of five, two thousand of the 7,200 names in most of the rest. Lists teach the *ear* only (`pocket_pair.py
+questions of five, and of the names the world's weights prefer some by far. Lists teach the *ear* only (`pocket_pair.py
 hear`): no answer, fact or story is in them, and neither language model, map nor residual is trained on them. Words that
 stories hold out are spoken here as well: what they hold out is every story with such a word.
 """

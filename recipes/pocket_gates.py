@@ -3,8 +3,7 @@
     python recipes/pocket_gates.py OUT.json --rows SELECT.jsonl [--clips CLIPS --features FEATURES] [--drawn N]
 
 The gates and their bounds: `legato.pocket.gates`. Questions are the selection's, read as words and, with --clips,
-heard.
-The probe is fitted on N other questions (1,500), drawn from the train split and read as words.
+heard. The probe is fitted on N other questions (1,500), drawn from the train split and read as words.
 """
 
 from __future__ import annotations
@@ -71,9 +70,9 @@ def main() -> None:
         found[name] = {way: views(model, examples, features) for way, examples in ways.items()}
         found[name]["probe at the last mapped position"] = probed(model, fit_on, read)
         print(json.dumps({name: found[name]}), flush=True)
-    asked = [e for e in read if e.key][:ORACLE]
+    asked = read[:ORACLE]
     found["small"]["told oracle"] = {
-        "right": told_oracle(small.model, small.projector, asked, {}, small.tokenizer),
+        "share": told_oracle(small.model, small.projector, asked, {}, small.tokenizer),
         "n": len(asked),
     }
     print(json.dumps(found["small"]["told oracle"]))

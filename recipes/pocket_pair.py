@@ -220,8 +220,8 @@ def stage_hear(runs: Path, rows: list[Path], clips: list[Path], folders: list[Pa
         epoch = step // per
         for examples in batches(train_set, 64, random.Random(epoch), lambda c: c.seconds)[step % per : per]:
             rivals = random.Random(step).sample(range(len(spelling.ids)), min(RIVALS, len(spelling.ids)))
-            others = Perturbed(features, random.Random(f"heard:{step}"))
-            loss = spelling.loss(project(examples, others), [said[c.id] for c in examples], rivals)
+            perturbed = Perturbed(features, random.Random(f"heard:{step}"))
+            loss = spelling.loss(project(examples, perturbed), [said[c.id] for c in examples], rivals)
             loss.backward()
             masters.step(cosine(step, steps, 100))
             window.append(loss.item())

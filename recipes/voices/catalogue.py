@@ -43,8 +43,6 @@ class Voice:
 # How far warp may take a voice: women become larger people more often than smaller ones, men the reverse, so that both
 # ends stay voices that a listener meets.
 WOMAN, MAN, HELD = (0.82, 1.10), (0.90, 1.20), (0.92, 1.08)
-# Held shares follow how well Whisper base's own recogniser understands a voice (word errors on held clips of the
-# earlier, harder conditions: joe .12, jm_kumo .17, jf_gongitsune .36, awb .47).
 CMU, APACHE, GPL = "CMU permissive", "Apache-2.0", "GPL-3 program, output free"
 LGPL, PICO = "LGPL-2.1+ program and voice, output free", "Apache-2.0, language files without source"
 
@@ -88,6 +86,7 @@ VOICES: dict[str, Voice] = {
         Voice("jf_nezumi", "kokoro", APACHE, "train", 0.015, partial(Kokoro, "jf_nezumi"), WOMAN),
         Voice("jf_alpha", "kokoro", APACHE, "train", 0.005, partial(Kokoro, "jf_alpha"), WOMAN),
         Voice("jf_nezumi+alpha", "kokoro", APACHE, "train", 0.01, partial(Kokoro, "jf_nezumi", "jf_alpha"), WOMAN),
+        # Held shares follow how well Whisper base's own recogniser understands a voice (records/LOG.md).
         Voice("joe", "piper", "CC0 data", "held", 0.60, Piper, HELD),
         Voice("awb", "flite", CMU, "held", 0.06, partial(Flite, "awb", False, True), HELD),
         Voice("jm_kumo", "kokoro", APACHE, "held", 0.22, partial(Kokoro, "jm_kumo"), HELD),

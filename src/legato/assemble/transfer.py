@@ -159,9 +159,10 @@ def fit_mapper(
 
     mapper, report, trials = choose(
         sums.source, sums.train, sums.unseen, {name: reads(name) for name in which}, lams, score, target=target,
-        source=large.geometry, small=small.geometry, finalists=len(lams),
+        source=large.geometry, small=small.geometry,
     )
-    recipe = f"legato listen fit --target {target}, lambda {report.lam:g}, {sums.questions} questions"
+    chosen = next(name for name in which if reads(name) == mapper.config.reads)
+    recipe = f"legato listen fit --target {target} --reads {chosen} --lam {report.lam:g}, {sums.questions} questions"
     return shelf.save_mapper(out, mapper, recipe=recipe, made_from=sums.hashes, int8=int8), report, trials
 
 

@@ -81,7 +81,8 @@ def fit(
 
     manifest, report, trials = transfer.fit_mapper(captured, out, target=target, which=which, lams=lams, int8=int8)
     for trial in trials:
-        click.echo(f"{trial.reads:<8} lambda {trial.lam:<6g} mean R2 {trial.r2:.3f}  says the same: {trial.score:.1%}")
+        same = "not tried" if trial.score is None else f"{trial.score:.1%}"
+        click.echo(f"{trial.reads:<8} lambda {trial.lam:<6g} mean R2 {trial.r2:.3f}  says the same: {same}")
     click.echo(f"lambda {report.lam:g} it is")
     click.echo("R2 on held questions, keys/values of each layer")
     for part, layers in report.r2.items():

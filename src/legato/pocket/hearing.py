@@ -60,19 +60,19 @@ class Spelling(nn.Module):
         return cosines.float() * self.sharpness.float().exp()
 
     def loss(
-        self, heard: Sequence[Tensor], said: Sequence[Sequence[int]], others: Sequence[int] | None = None
+        self, heard: Sequence[Tensor], said: Sequence[Sequence[int]], rivals: Sequence[int] | None = None
     ) -> Tensor:
         """Mean CTC loss per word token.
 
         Args:
             heard: projected audio of each question, (n_i, C). said: its audible token ids.
-            others: places in `ids` that compete beside what was said; all by default. A drawn few thousand teach as
-                well as 10,000 and cost half (sampled softmax).
+            rivals: places in `ids` that compete beside what was said (sampled softmax); all by default. 2,000 of
+                10,000 take half of the time.
         """
         places = {t: self.index[t] for s in said for t in s if t in self.index}  # token -> column
         among = None
-        if others is not None:
-            kept = sorted({i - 1 for i in places.values()} | set(others))
+        if rivals is not None:
+            kept = sorted({i - 1 for i in places.values()} | set(rivals))
             column = {place: n + 1 for n, place in enumerate(kept)}
             places = {t: column[i - 1] for t, i in places.items()}
             among = torch.tensor(kept)
@@ -122,11 +122,11 @@ class Hearing(nn.Module):
             return self.projector(features)
 
     def loss(
-        self, clips: Sequence[Tensor], said: Sequence[Sequence[int]], others: Sequence[int] | None = None
+        self, clips: Sequence[Tensor], said: Sequence[Sequence[int]], rivals: Sequence[int] | None = None
     ) -> Tensor:
         """`Spelling.loss` of whole clips of features, (n_i, F) each."""
         projected = self.project(torch.cat(list(clips)).float()[None])[0]
-        return self.spelling.loss(projected.split([len(clip) for clip in clips]), said, others)
+        return self.spelling.loss(projected.split([len(clip) for clip in clips]), said, rivals)
 
     def spell(self, features: Tensor) -> list[int]:
         """What was heard, as token ids: (n, F) -> ids."""
