@@ -196,6 +196,15 @@ def test_projector_is_ultravoxs():
     value, gate = up[..., :5], up[..., 5:]
     expected = rms_norm(gate / (1 + np.exp(-gate)) * value, w["norm_mid.weight"]) @ w["down.weight"].T
     np.testing.assert_allclose(projector(x).detach().numpy(), expected, atol=1e-5)
+    with torch.no_grad():
+        np.testing.assert_allclose(projector(x).numpy(), expected, atol=1e-5)
+    gradients = []
+    for given in (x, x.clone().requires_grad_()):  # folded, and not
+        projector.zero_grad()
+        projector(given).sin().sum().backward()
+        gradients.append([p.grad.clone() for p in projector.parameters()])
+    for folded, plain in zip(*gradients, strict=True):
+        torch.testing.assert_close(folded, plain, rtol=1e-4, atol=1e-5)
 
 
 def clip_features(n: int, seed: int) -> torch.Tensor:
