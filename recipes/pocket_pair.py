@@ -72,6 +72,11 @@ def masters_of(folder: Path) -> list[list[torch.Tensor]]:
     return torch.load(folder / "state.pt", weights_only=True)["masters"]["masters"]
 
 
+def steps_of(folder: Path) -> int:
+    """How many steps a stage has done."""
+    return torch.load(folder / "state.pt", weights_only=True)["step"]
+
+
 @torch.no_grad()
 def put(parameters: Iterable[torch.nn.Parameter], values: list[torch.Tensor]) -> None:
     """Stored weights into parameters, in order."""
@@ -309,7 +314,9 @@ def stage_ship(which: str, runs: Path) -> None:
     put(weights, left[0])
     put(hearing.parameters(), left[1])
     save = shelf.save_large if which == "large" else shelf.save_small
-    manifest = save(shelf.WEIGHTS / which, model, hearing, recipe="recipes/pocket_pair.py")
+    done = {stage: steps_of(runs / stage) for stage in (f"text-{which}", "hear", f"audio-{which}")}
+    trained = ", ".join(f"{stage} {steps}" for stage, steps in done.items())
+    manifest = save(shelf.WEIGHTS / which, model, hearing, recipe=f"recipes/pocket_pair.py, steps: {trained}")
     print(f"{manifest.folder}: {manifest.sha256}")
 
 
