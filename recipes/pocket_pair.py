@@ -33,7 +33,7 @@ from legato.pocket.augment import Perturbed
 from legato.pocket.ear import Projector
 from legato.pocket.examples import Example, batches, encode
 from legato.pocket.features import Features
-from legato.pocket.hearing import Hearing, Spelling, audible
+from legato.pocket.hearing import Hearing, Letters, Spelling, audible, side_by_side
 from legato.pocket.pair import LARGE_RANK, PROJECTOR_HIDDEN, cut, load_base
 from legato.pocket.train import RIVALS, TrainConfig, key_accuracy, train
 from legato.transformer import Transformer
@@ -45,6 +45,7 @@ BATCH = 32
 TOLD = {"large": 0.0, "small": 0.6}
 HELD_CLIPS = 300  # heard only to watch a training
 HEAR_STEPS = 2400
+HEAR_RATE = 2e-3
 TEXT = {
     "large": TrainConfig(steps=400, learning_rate=1e-3, seed=1),
     "small": TrainConfig(steps=1000, learning_rate=6e-4, seed=2),
@@ -187,6 +188,11 @@ def heard_rows(tokenizer, rows: list[Path], clips: list[Clip]) -> list[Example]:
     return [encode(by_id[c.row], tokenizer, audio=c.id) for c in clips if c.row in by_id]
 
 
+def letters_of(tokenizer: Tokenizer, spelling: Spelling) -> Letters:
+    """Fresh letters of the tokens that are spelt."""
+    return Letters([tokenizer.id_to_token(i) for i in spelling.ids.tolist()], spelling.table.shape[1])
+
+
 def watched(row: str) -> bool:
     """Rows whose clips a training is watched on; none of them is trained on as audio."""
     return int(row[:4], 16) % 40 == 0
@@ -201,10 +207,11 @@ def stage_hear(runs: Path, rows: list[Path], clips: list[Path], folders: list[Pa
     spelling = Spelling(base.embedding.weight, {t for ids in said.values() for t in ids})
     torch.manual_seed(5)
     projector = Projector(base.config.width, hidden=PROJECTOR_HIDDEN)
+    letters = letters_of(tokenizer, spelling)
     held = [c for c in heard if watched(c.row)][:HELD_CLIPS]
     train_set = [c for c in heard if not watched(c.row)]
     steps = steps or HEAR_STEPS
-    masters = Masters([(list(projector.parameters()), 2e-3), (list(spelling.parameters()), 2e-3)], weight_decay=0.05)
+    masters = Masters([(list(m.parameters()), HEAR_RATE) for m in (projector, spelling, letters)], weight_decay=0.05)
     folder = runs / "hear"
     folder.mkdir(parents=True, exist_ok=True)
     step, window, started = 0, [], time.time()
@@ -213,11 +220,11 @@ def stage_hear(runs: Path, rows: list[Path], clips: list[Path], folders: list[Pa
         masters.load(saved["masters"])
         step = saved["step"]
 
-    def project(part: list[Clip], heard: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    def project(part: list[Clip], heard: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
         pieces = [heard[c.id] for c in part]
         with torch.autocast("cpu", torch.bfloat16):
-            x = torch.nn.functional.dropout(torch.cat(pieces)[None], 0.15, training=torch.is_grad_enabled())
-            return projector(x)[0].split([len(p) for p in pieces])
+            x = projector(side_by_side(pieces))
+        return [h[: len(p)] for h, p in zip(x, pieces, strict=True)]
 
     print(f"{len(train_set)} clips, {len(spelling.ids)} words", flush=True)
     while step < steps:
@@ -226,13 +233,14 @@ def stage_hear(runs: Path, rows: list[Path], clips: list[Path], folders: list[Pa
         for examples in batches(train_set, 64, random.Random(epoch), lambda c: c.seconds)[step % per : per]:
             rivals = random.Random(step).sample(range(len(spelling.ids)), min(RIVALS, len(spelling.ids)))
             perturbed = Perturbed(features, random.Random(f"heard:{step}"))
-            loss = spelling.loss(project(examples, perturbed), [said[c.id] for c in examples], rivals)
+            loss = spelling.loss(project(examples, perturbed), [said[c.id] for c in examples], rivals, letters)
             loss.backward()
             masters.step(cosine(step, steps, 100))
             window.append(loss.item())
             step += 1
             if step % 100 == 0 or step == steps:
                 with torch.no_grad():
+                    spelling.keys = letters().to(spelling.keys.dtype)
                     spelt = [spelling.spell(h) for h in project(held, features)]
                 wrong = sum(Levenshtein.distance(s, said[c.id]) for s, c in zip(spelt, held, strict=True))
                 words = sum(len(said[c.id]) for c in held)
@@ -301,8 +309,11 @@ def heard_first(folder: Path, model: Transformer, tokenizer: Tokenizer) -> Heari
     left = torch.load(folder / "state.pt", weights_only=True)
     words = model.embedding.weight
     projector, spelling = Projector(words.shape[1], hidden=PROJECTOR_HIDDEN), Spelling(words, left["words"].tolist())
-    for module, values in zip((projector, spelling), left["masters"]["masters"], strict=True):
+    letters = letters_of(tokenizer, spelling)
+    for module, values in zip((projector, spelling, letters), left["masters"]["masters"], strict=True):
         put(module.parameters(), values)
+    with torch.no_grad():
+        spelling.keys = letters().to(words.dtype)
     return Hearing(projector, spelling, words[tokenizer.encode(" ").ids[0]])
 
 

@@ -3,7 +3,7 @@
 import torch
 from rapidfuzz.distance import Levenshtein
 
-from legato.pocket.hearing import DECIDED, Hearing, Spelling
+from legato.pocket.hearing import DECIDED, Hearing, Letters, Spelling, letter_groups
 
 VOCAB, WIDTH = 40, 24
 
@@ -104,3 +104,41 @@ def test_what_a_decoder_reads_can_be_trained_down_to_the_projector() -> None:
     assert torch.equal(hearing.loss(clips, [[5], [9]]), made.loss([hearing.projector(c) for c in clips], [[5], [9]]))
     hearing(clips[0]).square().sum().backward()
     assert all((p.grad != 0).any() for p in hearing.parameters())
+
+
+def test_letter_groups_are_runs_with_their_ends_marked() -> None:
+    assert letter_groups("Ġcat") == [
+        "c", "a", "t", "^c", "ca", "at", "t$", "^ca", "cat", "at$", "first c", "last t", "length 3"
+    ]
+    assert set(letter_groups("Ġcat")) - set(letter_groups("cat")) == {"^c", "^ca"}  # goes on with a word: "~c", "~ca"
+    assert letter_groups("A") == letter_groups("a")
+
+
+def test_keys_are_unit_sums_of_their_groups_and_words_written_alike_are_near() -> None:
+    torch.manual_seed(0)
+    letters = Letters(["Ġcat", "Ġcats", "Ġdog", "ing"], 64)
+    keys = letters()
+    torch.testing.assert_close(keys.norm(dim=-1), torch.ones(4))
+    by_hand = letters.groups[: len(letter_groups("Ġcat"))].sum(0)  # the first piece has the first groups, each once
+    torch.testing.assert_close(keys[0], by_hand / by_hand.norm())
+    assert keys[0] @ keys[1] > 0.4 > keys[0] @ keys[2]
+    torch.testing.assert_close(letters(torch.tensor([2, 0])), keys[[2, 0]])
+
+
+def test_spelling_by_letters_is_spelling_by_the_keys_they_make() -> None:
+    made, embedding = spelling()
+    letters = Letters([f"Ġ{chr(97 + i % 26)}{chr(98 + i % 7)}" for i in range(len(made.ids))], WIDTH)
+    fixed = Spelling(embedding, made.ids.tolist(), letters())
+    fixed.load_state_dict(made.state_dict())
+    heard, said = [torch.randn(6, WIDTH)], [[5, 9]]
+    torch.testing.assert_close(made.loss(heard, said, letters=letters), fixed.loss(heard, said))
+    torch.testing.assert_close(made.loss(heard, said, [1, 2], letters), fixed.loss(heard, said, [1, 2]))
+    made.loss(heard, said, letters=letters).backward()
+    assert letters.groups.grad.abs().sum() > 0
+
+
+def test_a_bias_makes_a_word_likelier() -> None:
+    made, embedding = spelling()
+    with torch.no_grad():
+        made.bias[2] = 50.0
+    assert made.spell(embedding[20:22]) == [int(made.ids[2])]

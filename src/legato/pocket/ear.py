@@ -298,20 +298,28 @@ class Ear(nn.Module):
 
 
 class Projector(nn.Module):
-    """From the ear's features to a language model's embeddings, (B, n, 4096) -> (B, n, width): Ultravox v0.5's shape.
+    """From the ear's features to a language model's width, (B, n, 4096) -> (B, n, width).
 
-    RMSNorm, up to 2 x hidden, SwiGLU, RMSNorm, down to width. Both norms start at 0.4, which keeps a new projector's
-    output small beside the text embeddings.
+    RMSNorm, up to 2 x hidden, SwiGLU, RMSNorm, down to width, as Ultravox v0.5 has it. Before `down` every token also
+    takes in its neighbours, `REACH` on either side, because a word is longer than the 160 ms of one token; that part
+    begins at nothing. Zeros after a clip are read as nothing, so clips of several lengths may stand side by side. Both
+    norms of Ultravox start at 0.4, which keeps a new projector's output small beside the text embeddings.
     """
+
+    REACH = 2  # tokens on either side: 0.8 s in all
 
     def __init__(self, width: int, hidden: int = 512, features: int = 4096):
         super().__init__()
         self.norm_in = nn.RMSNorm(features, eps=1e-6)
         self.up = nn.Linear(features, 2 * hidden, bias=False)
         self.norm_mid = nn.RMSNorm(hidden, eps=1e-6)
+        self.norm_around = nn.RMSNorm(hidden, eps=1e-6)
+        self.around = nn.Linear((2 * self.REACH + 1) * hidden, hidden // 2, bias=False)
+        self.back = nn.Linear(hidden // 2, hidden, bias=False)
         self.down = nn.Linear(hidden, width, bias=False)
         for norm in (self.norm_in, self.norm_mid):
             nn.init.constant_(norm.weight, 0.4)
+        nn.init.zeros_(self.back.weight)
 
     def forward(self, features: Tensor) -> Tensor:
         if torch.is_grad_enabled() and not features.requires_grad:
@@ -322,4 +330,7 @@ class Projector(nn.Module):
         else:
             up = self.up(self.norm_in(features))
         value, gate = up.chunk(2, dim=-1)  # the gate is the second half
-        return self.down(self.norm_mid(F.silu(gate) * value))
+        x = self.norm_mid(F.silu(gate) * value)
+        beside = F.pad(self.norm_around(x), (0, 0, self.REACH, self.REACH)).unfold(-2, 2 * self.REACH + 1, 1)
+        x = x + self.back(F.silu(self.around(beside.transpose(-1, -2).flatten(-2))))
+        return self.down(x)

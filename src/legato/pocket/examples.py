@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from legato.corpora.identity import normalise
 from legato.corpora.rows import Row
+from legato.pocket.hearing import side_by_side
 from legato.pocket.prompt import END, SLOTS, Layout, attention_masks, prompt_ids
 
 if TYPE_CHECKING:
@@ -82,11 +83,10 @@ class Batch:
         """(B, T, C): words looked up, audio projected into place."""
         x = model.embed(self.ids)
         if self.audio:
-            lengths = [len(features) for _, _, features in self.audio]
-            heard = projector(torch.cat([f for _, _, f in self.audio]).float()[None])[0].split(lengths)
+            heard = projector(side_by_side([f for _, _, f in self.audio]))
             x = x.clone()
-            for (b, where, _), piece in zip(self.audio, heard, strict=True):
-                x[b, where] = piece.to(x.dtype)
+            for (b, where, features), piece in zip(self.audio, heard, strict=True):
+                x[b, where] = piece[: len(features)].to(x.dtype)
         return x
 
 

@@ -3,11 +3,15 @@
 A decoder reads vectors that look like its own words at once and learns to read others very slowly (measured, see
 records/LOG.md: a projector's raw outputs, pointing at the right words, gave 0 of 300 answers, the same outputs as
 mixtures of those words' embeddings 85, without any training of the decoder). So the projector spells: its output at
-each audio token is compared with the embeddings of the words that questions are made of, and the embeddings are mixed
-by what comes of it. It learns that as CTC (Graves et al. 2006) with a learned blank; where nothing new is said the
-decoder is given a constant, at the start the embedding of a space.
+each audio token is a query, compared with a key for each word that questions are made of, and the words' embeddings
+are mixed by what comes of it. It learns that as CTC (Graves et al. 2006) with a learned blank; where nothing new is
+said the decoder is given a constant, at the start the embedding of a space.
 
-Shapes: B batch, n audio tokens, C model width, K candidate tokens, F ear features.
+The keys come from letters (`Letters`), not from the embeddings: what sounds alike is written alike, but means anything,
+so with embeddings as keys every word has to be learnt by itself (measured: as far after 19,000 clips as those after
+150,000).
+
+Shapes: B batch, n audio tokens, C model width, K candidate tokens, F ear features, G letter groups.
 """
 
 from __future__ import annotations
@@ -26,41 +30,87 @@ if TYPE_CHECKING:
 DECIDED = 2.0  # the mixture is that much sharper than the spelling is sure: a mean of two words is no word
 
 
+class Letters(nn.Module):
+    """Keys of words from how they are written: sums of learned vectors of their letter groups, as unit vectors.
+
+    Groups are single letters, pairs and triples with marks for where a word begins and ends, the first and the last
+    letter, and the length. Word pieces that continue a word have a mark of their own.
+
+    Args:
+        pieces: tokens as a byte-level BPE writes them, "Ġ" for a leading space.
+    """
+
+    def __init__(self, pieces: Sequence[str], width: int) -> None:
+        super().__init__()
+        names: dict[str, int] = {}
+        bags = [[names.setdefault(group, len(names)) for group in letter_groups(piece)] for piece in pieces]
+        longest = max(map(len, bags))
+        self.register_buffer("bags", torch.tensor([b + [-1] * (longest - len(b)) for b in bags]), persistent=False)
+        self.groups = nn.Parameter(torch.randn(len(names), width) * width**-0.5)
+
+    def forward(self, among: Tensor | None = None) -> Tensor:
+        """-> keys (K, C), of the pieces at places `among` (K',) where that is given."""
+        bags = self.bags if among is None else self.bags[among]
+        there = bags >= 0
+        starts = F.pad(there.sum(1).cumsum(0)[:-1], (1, 0))
+        return F.normalize(F.embedding_bag(bags[there], self.groups, starts, mode="sum"), dim=-1)
+
+
+def letter_groups(piece: str) -> list[str]:
+    """The groups of letters by which a token is known: "Ġcat" -> c, a, t, ^c, ca, at, t$, ^ca, cat, at$, ..."""
+    letters = piece.replace("Ġ", "").lower()
+    whole = ("^" if piece.startswith("Ġ") else "~") + letters + "$"
+    runs = [whole[at : at + n] for n in (2, 3) for at in range(len(whole) - n + 1)]
+    return [*letters, *runs, "first " + letters[:1], "last " + letters[-1:], f"length {min(len(letters), 10)}"]
+
+
 class Spelling(nn.Module):
-    """CTC logits of projected audio over the candidates' embeddings; index 0 is the blank.
+    """CTC logits of projected audio over the candidates' keys; index 0 is the blank.
 
     Args:
         embedding: (vocab, C), frozen.
         candidates: token ids that questions are made of.
+        keys: (K, C) unit vectors in the order of the sorted candidates; by default the directions of their embeddings.
     """
 
-    def __init__(self, embedding: Tensor, candidates: Sequence[int]) -> None:
+    def __init__(self, embedding: Tensor, candidates: Sequence[int], keys: Tensor | None = None) -> None:
         super().__init__()
         self.register_buffer("ids", torch.tensor(sorted(candidates)))
         self.register_buffer("table", embedding.detach()[self.ids], persistent=False)
-        self.register_buffer("words", F.normalize(self.table.float(), dim=-1).to(embedding.dtype), persistent=False)
+        keys = F.normalize(self.table.float(), dim=-1) if keys is None else keys.detach()
+        self.register_buffer("keys", keys.to(embedding.dtype), persistent=False)
         self.blank = nn.Parameter(torch.randn(embedding.shape[1]) * embedding.shape[1] ** -0.5)
+        self.bias = nn.Parameter(torch.zeros(len(self.ids)))  # how often a word is said at all
         self.sharpness = nn.Parameter(torch.tensor(3.0))  # log of the factor on cosines
         self.index = {int(token): i + 1 for i, token in enumerate(self.ids)}
 
-    def forward(self, x: Tensor, among: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, among: Tensor | None = None, letters: Letters | None = None) -> Tensor:
         """x (..., C) -> log probabilities (..., 1 + K) float32.
 
         Args:
             among: places (K',) in `ids`; only these candidates compete, in this order.
+            letters: where the keys come from while they are learnt.
         """
-        return self.logits(x, among).log_softmax(-1)
+        return self.logits(x, among, letters).log_softmax(-1)
 
-    def logits(self, x: Tensor, among: Tensor | None = None) -> Tensor:
-        """The same before normalising: cosines times a learned sharpness."""
-        words = self.words if among is None else self.words[among]
-        x = F.normalize(x.float(), dim=-1).to(words.dtype)
-        blank = x @ F.normalize(self.blank.float(), dim=-1).to(words.dtype)
-        cosines = torch.cat((blank[..., None], F.linear(x, words)), dim=-1)  # no copy of the table
-        return cosines.float() * self.sharpness.float().exp()
+    def logits(self, x: Tensor, among: Tensor | None = None, letters: Letters | None = None) -> Tensor:
+        """The same before normalising: cosines times a learned sharpness, plus a bias."""
+        if letters is not None:
+            keys = letters(among).to(self.keys.dtype)
+        else:
+            keys = self.keys if among is None else self.keys[among]
+        bias = self.bias if among is None else self.bias[among]
+        x = F.normalize(x.float(), dim=-1).to(keys.dtype)
+        blank = x @ F.normalize(self.blank.float(), dim=-1).to(keys.dtype)
+        cosines = torch.cat((blank[..., None], F.linear(x, keys)), dim=-1)  # no copy of the table
+        return cosines.float() * self.sharpness.float().exp() + F.pad(bias.float(), (1, 0))
 
     def loss(
-        self, heard: Sequence[Tensor], said: Sequence[Sequence[int]], rivals: Sequence[int] | None = None
+        self,
+        heard: Sequence[Tensor],
+        said: Sequence[Sequence[int]],
+        rivals: Sequence[int] | None = None,
+        letters: Letters | None = None,
     ) -> Tensor:
         """Mean CTC loss per word token.
 
@@ -68,6 +118,7 @@ class Spelling(nn.Module):
             heard: projected audio of each question, (n_i, C). said: its audible token ids.
             rivals: places in `ids` that compete beside what was said (sampled softmax); all by default. 2,000 of
                 10,000 take half of the time.
+            letters: see `forward`.
         """
         places = {t: self.index[t] for s in said for t in s if t in self.index}  # token -> column
         among = None
@@ -78,7 +129,7 @@ class Spelling(nn.Module):
             among = torch.tensor(kept)
         lengths = torch.tensor([len(h) for h in heard])
         flat = torch.cat(list(heard))
-        found = self(flat, among)
+        found = self(flat, among, letters)
         B, longest = len(heard), int(lengths.max())
         at = torch.cat([torch.arange(n) * B + b for b, n in enumerate(lengths.tolist())])
         padded = found.new_zeros(longest * B, found.shape[-1]).index_copy(0, at, found).view(longest, B, -1)
@@ -116,7 +167,7 @@ class Hearing(nn.Module):
         return shares[..., 1:].to(table.dtype) @ table + shares[..., :1].to(table.dtype) * self.gap.to(table.dtype)
 
     def project(self, features: Tensor) -> Tensor:
-        """(..., n, F) -> (..., n, C), directions. Float32 weights beside bfloat16 words multiply as bfloat16."""
+        """(..., n, F) -> (..., n, C), queries. Float32 weights beside bfloat16 words multiply as bfloat16."""
         half = self.spelling.table.dtype is torch.bfloat16
         with torch.autocast(features.device.type, torch.bfloat16, enabled=half):
             return self.projector(features)
@@ -125,12 +176,17 @@ class Hearing(nn.Module):
         self, clips: Sequence[Tensor], said: Sequence[Sequence[int]], rivals: Sequence[int] | None = None
     ) -> Tensor:
         """`Spelling.loss` of whole clips of features, (n_i, F) each."""
-        projected = self.project(torch.cat(list(clips)).float()[None])[0]
-        return self.spelling.loss(projected.split([len(clip) for clip in clips]), said, rivals)
+        projected = self.project(side_by_side(clips))
+        return self.spelling.loss([h[: len(c)] for h, c in zip(projected, clips, strict=True)], said, rivals)
 
     def spell(self, features: Tensor) -> list[int]:
         """What was heard, as token ids: (n, F) -> ids."""
         return self.spelling.spell(self.project(features[None])[0])
+
+
+def side_by_side(clips: Sequence[Tensor]) -> Tensor:
+    """Clips of features (n_i, F) -> (B, n, F) float32, zeros after each: a projector reads those as nothing."""
+    return nn.utils.rnn.pad_sequence(list(clips), batch_first=True).float()
 
 
 def audible(tokenizer: Tokenizer, text: str) -> list[int]:

@@ -2,7 +2,7 @@
 
 The base model is not stored: it comes from its wheel, and each artifact names its SHA-256 as a source. Of the large
 model we keep the low-rank updates (float16) and the projector; of the small one its healed layers and its projector;
-of both projectors which words they spell.
+of both projectors which words they spell, and the keys of those words.
 Matrices of projectors and healed layers are int8 with a scale per 64 columns. Which weights are the promoted ones is
 pinned by the preset, not here.
 """
@@ -88,20 +88,22 @@ def _require(manifest: Manifest, kind: str, config: dict[str, Any]) -> None:
 
 
 def _heard(hearing: Hearing) -> dict[str, Tensor]:
-    """The projector as int8; which words are spelt, by id; the few vectors beside them as they are."""
-    projector = _prefixed("projector", _packed(hearing.projector.state_dict()))
-    spelling = {"ids": hearing.spelling.ids.int(), "blank": hearing.spelling.blank, "gap": hearing.gap,
-                "sharpness": hearing.spelling.sharpness[None]}
-    return projector | {name: tensor.detach() for name, tensor in spelling.items()}
+    """The projector and the words' keys as int8; which words are spelt, by id; the vectors beside them as they are."""
+    spelling = hearing.spelling
+    packed = _prefixed("projector", _packed(hearing.projector.state_dict())) | _packed({"keys": spelling.keys.float()})
+    vectors = {"ids": spelling.ids.int(), "blank": spelling.blank, "bias": spelling.bias, "gap": hearing.gap,
+               "sharpness": spelling.sharpness[None]}
+    return packed | {name: tensor.detach() for name, tensor in vectors.items()}
 
 
 def _hearing(tensors: Mapping[str, Tensor], embedding: Tensor) -> Hearing:
     stored = _part(tensors, "hearing")
     projector = Projector(embedding.shape[1], hidden=PROJECTOR_HIDDEN)
     projector.load_state_dict(_unpacked(_part(stored, "projector")))
-    spelling = Spelling(embedding, stored["ids"].tolist())
+    spelling = Spelling(embedding, stored["ids"].tolist(), _unpacked({n: t for n, t in stored.items() if n.startswith("keys.")})["keys"])
     with torch.no_grad():
         spelling.blank.copy_(stored["blank"])
+        spelling.bias.copy_(stored["bias"])
         spelling.sharpness.copy_(stored["sharpness"][0])
     return Hearing(projector, spelling, stored["gap"]).to(embedding.dtype).requires_grad_(False).eval()
 
