@@ -12,8 +12,8 @@ from torch.nn import functional as F
 from legato import artifacts
 from legato.errors import ArtifactError, BadInput, OrganMismatch
 from legato.pocket.ear import CHUNK, HOP, RATE, Ear, EarConfig, LogMel, Projector, WhisperEncoder, from_transformers
-from legato.pocket.hearing import side_by_side
 from legato.pocket.features import Features, FeatureWriter
+from legato.pocket.hearing import side_by_side
 
 TINY = EarConfig(mels=80, width=64, layers=2, heads=4, stack=8)
 RECIPES = Path(__file__).parents[2] / "recipes"

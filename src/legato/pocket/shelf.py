@@ -100,7 +100,8 @@ def _hearing(tensors: Mapping[str, Tensor], embedding: Tensor) -> Hearing:
     stored = _part(tensors, "hearing")
     projector = Projector(embedding.shape[1], hidden=PROJECTOR_HIDDEN)
     projector.load_state_dict(_unpacked(_part(stored, "projector")))
-    spelling = Spelling(embedding, stored["ids"].tolist(), _unpacked({n: t for n, t in stored.items() if n.startswith("keys.")})["keys"])
+    keys = _unpacked({f"keys.{name}": tensor for name, tensor in _part(stored, "keys").items()})["keys"]
+    spelling = Spelling(embedding, stored["ids"].tolist(), keys)
     with torch.no_grad():
         spelling.blank.copy_(stored["blank"])
         spelling.bias.copy_(stored["bias"])
