@@ -108,9 +108,9 @@ def test_what_a_decoder_reads_can_be_trained_down_to_the_projector() -> None:
 
 def test_letter_groups_are_runs_with_their_ends_marked() -> None:
     assert letter_groups("Ġcat") == [
-        "c", "a", "t", "^c", "ca", "at", "t$", "^ca", "cat", "at$", "first c", "last t", "length 3"
+        "c", "a", "t", "^c", "ca", "at", "t$", "^ca", "cat", "at$", "^cat", "cat$", "first c", "last t", "length 3"
     ]
-    assert set(letter_groups("Ġcat")) - set(letter_groups("cat")) == {"^c", "^ca"}  # goes on with a word: "~c", "~ca"
+    assert set(letter_groups("Ġcat")) - set(letter_groups("cat")) == {"^c", "^ca", "^cat"}  # "cat" goes on with a word
     assert letter_groups("A") == letter_groups("a")
 
 
@@ -119,9 +119,10 @@ def test_keys_are_unit_sums_of_their_groups_and_words_written_alike_are_near() -
     letters = Letters(["Ġcat", "Ġcats", "Ġdog", "ing"], 64)
     keys = letters()
     torch.testing.assert_close(keys.norm(dim=-1), torch.ones(4))
-    by_hand = letters.groups[: len(letter_groups("Ġcat"))].sum(0)  # the first piece has the first groups, each once
+    names = ["c", "a", "t", "^c", "ca", "at", "^ca", "cat", "^cat", "first c"]  # "Ġcats" has them too; "ing" its n, g
+    by_hand = letters.groups[: len(names) + 2].sum(0)  # the first piece has the first groups: these, length 3, whole
     torch.testing.assert_close(keys[0], by_hand / by_hand.norm())
-    assert keys[0] @ keys[1] > 0.4 > keys[0] @ keys[2]
+    assert keys[0] @ keys[1] > 0.4 > keys[0] @ keys[3]
     torch.testing.assert_close(letters(torch.tensor([2, 0])), keys[[2, 0]])
 
 

@@ -16,6 +16,7 @@ Shapes: B batch, n audio tokens, C model width, K candidate tokens, F ear featur
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -33,8 +34,8 @@ DECIDED = 2.0  # the mixture is that much sharper than the spelling is sure: a m
 class Letters(nn.Module):
     """Keys of words from how they are written: sums of learned vectors of their letter groups, as unit vectors.
 
-    Groups are single letters, pairs and triples with marks for where a word begins and ends, the first and the last
-    letter, and the length. Word pieces that continue a word have a mark of their own.
+    Groups are those of `letter_groups` that two pieces have, and the whole piece: what is heard of one word helps with
+    all that are written like it, and no two words have the same key.
 
     Args:
         pieces: tokens as a byte-level BPE writes them, "Ġ" for a leading space.
@@ -42,8 +43,13 @@ class Letters(nn.Module):
 
     def __init__(self, pieces: Sequence[str], width: int) -> None:
         super().__init__()
+        groups = [letter_groups(piece) for piece in pieces]
+        had = Counter(group for of_piece in groups for group in set(of_piece))
         names: dict[str, int] = {}
-        bags = [[names.setdefault(group, len(names)) for group in letter_groups(piece)] for piece in pieces]
+        bags = [
+            [names.setdefault(group, len(names)) for group in [*(g for g in of_piece if had[g] > 1), f"whole {piece}"]]
+            for piece, of_piece in zip(pieces, groups, strict=True)
+        ]
         longest = max(map(len, bags))
         self.register_buffer("bags", torch.tensor([b + [-1] * (longest - len(b)) for b in bags]), persistent=False)
         self.groups = nn.Parameter(torch.randn(len(names), width) * width**-0.5)
@@ -57,10 +63,13 @@ class Letters(nn.Module):
 
 
 def letter_groups(piece: str) -> list[str]:
-    """The groups of letters by which a token is known: "Ġcat" -> c, a, t, ^c, ca, at, t$, ^ca, cat, at$, ..."""
+    """Single letters, runs of two to four with the piece's ends marked, first and last letter, length.
+
+    A piece that goes on with a word ("ing", without "Ġ") has a mark of its own at its beginning.
+    """
     letters = piece.replace("Ġ", "").lower()
     whole = ("^" if piece.startswith("Ġ") else "~") + letters + "$"
-    runs = [whole[at : at + n] for n in (2, 3) for at in range(len(whole) - n + 1)]
+    runs = [whole[at : at + n] for n in (2, 3, 4) for at in range(len(whole) - n + 1)]
     return [*letters, *runs, "first " + letters[:1], "last " + letters[-1:], f"length {min(len(letters), 10)}"]
 
 
