@@ -2,6 +2,7 @@
 
     python recipes/transfer.py capture --clips CLIPS ... --features FEATURES ... --out CAPTURE [--words N] [--limit N]
     python recipes/transfer.py sweep   --capture CAPTURE --select SELECT --rows ROWS --out FOLDER PLAN.json
+    python recipes/transfer.py draw    RESULTS.jsonl PICTURE
 
 A plan is a list of settings; each leaves a folder and one line in FOLDER/results.jsonl, and is skipped when its line
 is there. Fitting and training themselves are those of `legato listen fit` and `legato listen train`.
@@ -20,11 +21,11 @@ from pathlib import Path
 import torch
 
 from legato import artifacts
-from legato.assemble.transfer import BATCH, LIMIT, Sums, Training, _said, fit_mapper, load_pair, train
+from legato.assemble.transfer import BATCH, LIMIT, Sums, Training, _said, fit_mapper, load_pair, split, train
 from legato.corpora.rows import Row, read_rows
 from legato.corpora.world import draw
 from legato.evaluate.answers import is_right
-from legato.listen import replay, shelf
+from legato.listen import plots, replay, shelf
 from legato.listen.capture import TELL, Capture, Pair, capture, pair, read_entry, whole_lines
 from legato.listen.train import ResidualTraining
 from legato.pocket.features import Features
@@ -157,13 +158,37 @@ def run_sweep(args: argparse.Namespace) -> None:
         )
         training = Training(setting["rank"], setting.get("questions"), control, setting.get("reads", "nearest"))
         train(args.capture, folder, where, training, how, train_rows if setting.get("gold") else None)
+        asked = len(split(Capture(args.capture).entries)[0][: setting.get("questions")])
         mapper = None if control else shelf.load_mapper(artifacts.load(where))
         residual = shelf.load_residual(artifacts.load(folder))
         note(
             name,
             setting,
-            {"seconds": round(time.time() - started), "score": score(select, rows, small, mapper, residual, control)},
+            {
+                "questions": asked,
+                "seconds": round(time.time() - started),
+                "score": score(select, rows, small, mapper, residual, control),
+            },
         )
+
+
+def draw_sweep(args: argparse.Namespace) -> None:
+    """The residuals of a sweep that differ in rank and questions only, beside the arms without either."""
+    found = [json.loads(line) for line in whole_lines(args.results)]
+
+    def share(score: dict[str, str]) -> float:
+        right, n = map(int, score["all"].split("/"))
+        return right / n
+
+    natives_ = next(line for line in found if line["name"] == "natives")
+    beside = {f"native {name}": share(natives_[name]) for name in ("large", "small")}
+    beside |= {line["name"]: share(line["score"]) for line in found if line["name"] in args.beside}
+    swept = [
+        plots.Swept(line["setting"]["rank"], line["questions"], share(line["score"]))
+        for line in found
+        if line["setting"].get("curve")
+    ]
+    plots.sweep(swept, beside, args.picture)
 
 
 def main() -> None:
@@ -187,8 +212,12 @@ def main() -> None:
     s.add_argument("--rows", type=Path, required=True)
     s.add_argument("--gold", type=Path, nargs="*", help="rows with reference answers, for settings that ask for them")
     s.add_argument("--out", type=Path, required=True)
+    d = commands.add_parser("draw")
+    d.add_argument("results", type=Path)
+    d.add_argument("picture", type=Path)
+    d.add_argument("--beside", nargs="*", default=[], help="names of settings that are drawn as level lines")
     args = parser.parse_args()
-    {"capture": run_capture, "sweep": run_sweep}[args.command](args)
+    {"capture": run_capture, "sweep": run_sweep, "draw": draw_sweep}[args.command](args)
 
 
 if __name__ == "__main__":

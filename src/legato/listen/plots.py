@@ -1,8 +1,9 @@
-"""Pictures of a fit and of a training. They draw what they are given and compute nothing."""
+"""Pictures of a fit, of a training and of a sweep. They draw what they are given and compute nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,4 +56,44 @@ def training(log: Sequence[Mapping[str, Any]], path: Path) -> None:
     agreed.set_xlabel("step")
     agreed.set_ylabel("says what the large model says, held questions")
     agreed.set_ylim(0, 1)
+    figure.savefig(path, dpi=120)
+
+
+@dataclass(frozen=True)
+class Swept:
+    """One trained residual of a sweep: hidden units a layer (None: a full linear map), questions, share right."""
+
+    rank: int | None
+    questions: int
+    accuracy: float
+
+
+def sweep(points: Sequence[Swept], beside: Mapping[str, float], path: Path) -> None:
+    """Accuracy against how many questions a residual was trained on, and against its rank on the most questions.
+
+    Args:
+        beside: what is drawn as level lines: accuracy of the arms that have neither.
+
+    Raises: MissingExtra without matplotlib.
+    """
+    figure = _figure(2, "drawing a sweep")
+    data, ranks = figure.add_subplot(1, 2, 1), figure.add_subplot(1, 2, 2)
+    order = sorted({p.rank for p in points}, key=lambda rank: rank or 10**9)
+    for rank in order:
+        line = sorted((p.questions, p.accuracy) for p in points if p.rank == rank)
+        data.plot(*zip(*line, strict=True), marker="o", label="full map" if rank is None else f"rank {rank}")
+    data.set_xscale("log")
+    data.set_xlabel("questions trained on")
+    most = max(p.questions for p in points)
+    reached = {p.rank: p.accuracy for p in points if p.questions == most}
+    shown = [rank for rank in order if rank in reached]
+    ranks.plot(range(len(shown)), [reached[rank] for rank in shown], marker="o")
+    ranks.set_xticks(range(len(shown)), ["full" if rank is None else str(rank) for rank in shown])
+    ranks.set_xlabel(f"rank, trained on {most:,} questions")
+    for axes in (data, ranks):
+        for n, (name, level) in enumerate(beside.items()):
+            axes.axhline(level, color=f"C{n + 4}", linestyle="--", label=name)
+        axes.set_ylabel("right, selection questions")
+        axes.set_ylim(0, 1)
+    data.legend(fontsize="small")
     figure.savefig(path, dpi=120)
