@@ -11,6 +11,7 @@ Letters: n tokens of one clip (6.25/s), C width of a feature (4096).
 from __future__ import annotations
 
 import json
+import mmap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Self
@@ -140,6 +141,8 @@ class Features:
             if rows < needed:
                 raise ArtifactError(f"{path} holds {rows} rows and its index names {needed}; hear the clips again.")
             mapped = np.memmap(path, np.int16, "r", shape=(rows, self.width))
+            if hasattr(mmap, "MADV_RANDOM"):  # clips are asked for in any order: reading ahead would only fill memory
+                mapped._mmap.madvise(mmap.MADV_RANDOM)
             self._shards[shard] = mapped
         return mapped
 
