@@ -10,13 +10,12 @@ Letters: n tokens of one clip (6.25/s), C width of a feature (4096).
 
 from __future__ import annotations
 
+import io
 import json
-import mmap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Self
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -117,7 +116,6 @@ class Features:
         self.width: int = about["width"]
         self.ear: str = about["ear"]
         self._entries: dict[str, dict] = {}
-        self._shards: dict[int, np.memmap] = {}
         self._read = 0
         self.refresh()
 
@@ -129,22 +127,20 @@ class Features:
 
     def __getitem__(self, clip_id: str) -> Tensor:
         entry = self._entries[clip_id]
-        rows = self._rows(entry["shard"], entry["offset"] + entry["n"])
-        return torch.from_numpy(np.array(rows[entry["offset"] :][: entry["n"]])).view(torch.bfloat16)
+        raw = self._bytes(entry["shard"], entry["offset"], entry["n"])
+        return torch.frombuffer(raw, dtype=torch.bfloat16).view(entry["n"], self.width)
 
-    def _rows(self, shard: int, needed: int) -> np.memmap:
-        """The shard as (rows, C) int16, mapped anew where it has grown since it was last mapped."""
-        mapped = self._shards.get(shard)
-        if mapped is None or len(mapped) < needed:
-            path = _shard(self.folder, shard)
-            rows = path.stat().st_size // (2 * self.width) if path.exists() else 0
-            if rows < needed:
-                raise ArtifactError(f"{path} holds {rows} rows and its index names {needed}; hear the clips again.")
-            mapped = np.memmap(path, np.int16, "r", shape=(rows, self.width))
-            if hasattr(mmap, "MADV_RANDOM"):  # clips are asked for in any order: reading ahead would only fill memory
-                mapped._mmap.madvise(mmap.MADV_RANDOM)
-            self._shards[shard] = mapped
-        return mapped
+    def _bytes(self, shard: int, first: int, rows: int) -> bytearray:
+        """So many rows of a shard, in one read: a mapped file would read far ahead, or page by page."""
+        path, raw, found = _shard(self.folder, shard), bytearray(2 * self.width * rows), 0
+        if path.exists():
+            with path.open("rb", buffering=0) as file:
+                found = file.seek(0, io.SEEK_END) // (2 * self.width)
+                file.seek(2 * self.width * first)
+                file.readinto(raw)
+        if found < first + rows:
+            raise ArtifactError(f"{path} holds {found} rows and its index names {first + rows}; hear the clips again.")
+        return raw
 
     def tokens(self, clip_id: str) -> int:
         """How many feature vectors the clip has, without reading them."""
