@@ -3,11 +3,12 @@
     python recipes/pocket_pair.py text  large|small --runs RUNS [--steps N]
     python recipes/pocket_pair.py hear  both        --runs RUNS --rows ROW... [--lists LIST...] --clips CLIP...
                                                     --features FEATURE...
-    python recipes/pocket_pair.py audio large|small (the same)
+    python recipes/pocket_pair.py audio large|small (the same, without lists)
+    python recipes/pocket_pair.py joint large|small (as hear)
     python recipes/pocket_pair.py ship  large|small --runs RUNS
 
-Each stage is resumable; `audio` starts from what `text` and `hear` left. Rows are drawn from the
-world's train split.
+Each stage is resumable. `audio` starts from what `text` and `hear` left and trains the decoder alone; `joint` goes on
+with decoder and projector, which until then is the same for both models. Rows are drawn from the world's train split.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from rapidfuzz.distance import Levenshtein
@@ -51,8 +53,12 @@ TEXT = {
     "small": TrainConfig(steps=1000, learning_rate=6e-4, seed=2),
 }
 AUDIO = {
-    "large": TrainConfig(steps=600, learning_rate=5e-4, projector_rate=1e-4, perturb=True, seed=3),
-    "small": TrainConfig(steps=900, learning_rate=4e-4, projector_rate=1e-4, perturb=True, seed=4),
+    "large": TrainConfig(steps=1500, learning_rate=5e-4, perturb=True, seed=3),
+    "small": TrainConfig(steps=400, learning_rate=4e-4, perturb=True, seed=4),
+}
+JOINT = {
+    "large": TrainConfig(steps=150, learning_rate=2e-4, projector_rate=1e-4, perturb=True, seed=5),
+    "small": TrainConfig(steps=150, learning_rate=2e-4, projector_rate=1e-4, perturb=True, seed=6),
 }
 
 
@@ -135,7 +141,7 @@ def evaluator(model, projector, examples: dict[str, list[Example]], features):
 
 def stage_text(which: str, runs: Path, steps: int | None) -> None:
     model, tokenizer, weights = build(which)
-    config = TEXT[which] if steps is None else TrainConfig(**{**TEXT[which].__dict__, "steps": steps})
+    config = TEXT[which] if steps is None else replace(TEXT[which], steps=steps)
     checks = {"select": [encode(r, tokenizer) for r in draw(300, seed=7, split="select")]}
     projector = torch.nn.Identity()
     train(
@@ -270,25 +276,33 @@ def stage_audio(
     clips: list[Path],
     folders: list[Path],
     steps: int | None,
+    joint: bool = False,
 ) -> None:
-    """Decoder and projector together, from the decoder that `start` (a stage's folder; by default text's) left."""
+    """The decoder learns to read what is heard; joint: together with the projector, which goes on spelling.
+
+    start: the folder of the stage whose decoder to begin with; by default `text`'s, and jointly `audio`'s.
+    """
     model, tokenizer, weights = build(which)
     features = Folders(folders)
     spoken = load_clips([*rows, *lists], clips, features)
     seconds = {c.id: c.seconds for c in spoken}
-    said = {c.id: audible(tokenizer, c.question) for c in spoken}
     examples = heard_rows(tokenizer, rows, spoken)
-    asked = {e.row.id for e in examples}
     held_out = [e for e in examples if watched(e.row.id)][:HELD_CLIPS]
     heard = [e for e in examples if not watched(e.row.id)]
     hearing = heard_first(runs / "hear", model, tokenizer)
-    put(weights, masters_of(start or runs / f"text-{which}")[0])
-    config = AUDIO[which] if steps is None else TrainConfig(**{**AUDIO[which].__dict__, "steps": steps})
+    put(weights, masters_of(start or runs / f"{'audio' if joint else 'text'}-{which}")[0])
+    config = (JOINT if joint else AUDIO)[which]
+    config = config if steps is None else replace(config, steps=steps)
+    groups = [(weights, config.learning_rate)]
+    spelt: dict[str, Any] = {}
+    if joint:
+        groups.append((list(hearing.parameters()), config.projector_rate))
+        asked = {e.row.id for e in examples}
+        spelt["said"] = {c.id: audible(tokenizer, c.question) for c in spoken}
+        spelt["lists"] = [c.id for c in spoken if c.row not in asked and not watched(c.row)]
+    else:
+        hearing.requires_grad_(False)
     checks = {"heard": held_out, "select": [encode(r, tokenizer) for r in draw(200, seed=7, split="select")]}
-    groups = [
-        (weights, config.learning_rate),
-        (list(hearing.parameters()), config.projector_rate),
-    ]
     train(
         model,
         hearing,
@@ -296,16 +310,15 @@ def stage_audio(
         audio_data(tokenizer, config.seed, heard, lambda e: seconds[e.audio], TOLD[which]),
         features,
         config,
-        runs / f"audio-{which}",
+        runs / f"{'joint' if joint else 'audio'}-{which}",
         evaluator(model, hearing, checks, features),
         every=150,
-        said=said,
-        lists=[c.id for c in spoken if c.row not in asked and not watched(c.row)],
+        **spelt,
     )
 
 
 def heard_first(folder: Path, model: Transformer, tokenizer: Tokenizer) -> Hearing:
-    """What the `hear` stage left, as the audio stage begins with it."""
+    """What the `hear` stage left, as the stages after it begin with it."""
     left = torch.load(folder / "state.pt", weights_only=True)
     words = model.embedding.weight
     projector, spelling = Projector(words.shape[1], hidden=PROJECTOR_HIDDEN), Spelling(words, left["words"].tolist())
@@ -318,14 +331,14 @@ def heard_first(folder: Path, model: Transformer, tokenizer: Tokenizer) -> Heari
 
 
 def stage_ship(which: str, runs: Path) -> None:
-    """Save what the audio stage left as the artifact that the package ships."""
+    """Save what the joint stage left as the artifact that the package ships."""
     model, tokenizer, weights = build(which)
     hearing = heard_first(runs / "hear", model, tokenizer)
-    left = masters_of(runs / f"audio-{which}")
+    left = masters_of(runs / f"joint-{which}")
     put(weights, left[0])
     put(hearing.parameters(), left[1])
     save = shelf.save_large if which == "large" else shelf.save_small
-    done = {stage: steps_of(runs / stage) for stage in (f"text-{which}", "hear", f"audio-{which}")}
+    done = {stage: steps_of(runs / stage) for stage in (f"text-{which}", "hear", f"audio-{which}", f"joint-{which}")}
     trained = ", ".join(f"{stage} {steps}" for stage, steps in done.items())
     manifest = save(shelf.WEIGHTS / which, model, hearing, recipe=f"recipes/pocket_pair.py, steps: {trained}")
     print(f"{manifest.folder}: {manifest.sha256}")
@@ -333,14 +346,14 @@ def stage_ship(which: str, runs: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("stage", choices=("text", "hear", "audio", "ship"))
+    parser.add_argument("stage", choices=("text", "hear", "audio", "joint", "ship"))
     parser.add_argument("which", choices=("large", "small", "both"))
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--rows", type=Path, nargs="+")
     parser.add_argument("--lists", type=Path, nargs="*", default=[], help="what recipes/lexicon.py wrote")
     parser.add_argument("--clips", type=Path, nargs="+")
     parser.add_argument("--features", type=Path, nargs="+")
-    parser.add_argument("--start", type=Path, help="audio: folder of the stage whose decoder to begin with")
+    parser.add_argument("--start", type=Path, help="audio and joint: folder of the stage whose decoder to begin with")
     parser.add_argument("--steps", type=int)
     args = parser.parse_args()
     if args.stage == "text":
@@ -350,7 +363,10 @@ def main() -> None:
     elif args.stage == "hear":
         stage_hear(args.runs, [*args.rows, *args.lists], args.clips, args.features, args.steps)
     else:
-        stage_audio(args.which, args.runs, args.start, args.rows, args.lists, args.clips, args.features, args.steps)
+        joint = args.stage == "joint"
+        stage_audio(
+            args.which, args.runs, args.start, args.rows, args.lists, args.clips, args.features, args.steps, joint
+        )
 
 
 if __name__ == "__main__":
