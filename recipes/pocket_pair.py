@@ -46,10 +46,10 @@ BATCH = 32
 # ever told an answer through its tail.
 TOLD = {"large": 0.0, "small": 0.6}
 HELD_CLIPS = 300  # heard only to watch a training
-HEAR_STEPS = 2400
+HEAR_STEPS = 8000
 HEAR_RATE = 2e-3
 TEXT = {
-    "large": TrainConfig(steps=400, learning_rate=1e-3, seed=1),
+    "large": TrainConfig(steps=500, learning_rate=1e-3, seed=1),
     "small": TrainConfig(steps=1000, learning_rate=6e-4, seed=2),
 }
 AUDIO = {
