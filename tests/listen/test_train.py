@@ -3,6 +3,7 @@
 import json
 import random
 import shutil
+import statistics
 
 import numpy as np
 import pytest
@@ -55,10 +56,11 @@ def run(pair, mapper, captured, tmp_path):
 
 
 def test_a_planted_answer_is_learnt_and_nothing_frozen_moves(pair, mapper, captured, run):
-    """One token or another, by the sign of a number in the large model's tail."""
-    sign = {e.id: captured.large(e)[-1, 2, 5] > 0 for e in captured.entries}
-    labels = {id_: (100 if positive else 200, END) for id_, positive in sign.items()}
-    assert 4 < sum(sign.values()) < 20
+    """One token or another, by whether a number in the large model's tail is above its median."""
+    number = {e.id: float(captured.large(e)[-1, 2, 5]) for e in captured.entries}
+    middle = statistics.median(number.values())
+    labels = {id_: (100 if value > middle else 200, END) for id_, value in number.items()}
+    assert sum(answer[0] == 100 for answer in labels.values()) == len(labels) // 2
     before = fingerprint(pair[1].model), fingerprint(mapper)
     config = ResidualTraining(steps=40, batch=8, learning_rate=0.05, warmup=5)
     _, log = run(labels=labels, config=config, every=10)
