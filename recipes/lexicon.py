@@ -5,9 +5,9 @@
 A listener can only hear words it has heard before: the spelling projector missed 18 % of the tokens that stood in 64
 and more training questions, and over 60 % of those in fewer than 16 (records/LOG.md). A question holds one or two rare
 words, a list five to nine. How often a word is said follows how often the world asks with it: story words stand in two
-questions of five, and of the names the world's weights prefer some by far. Lists teach the *ear* only (`pocket_pair.py
-hear`): no answer, fact or story is in them, and neither language model, map nor residual is trained on them. Words that
-stories hold out are spoken here as well: what they hold out is every story with such a word.
+questions of five, and of the names the world's weights prefer some by far. Lists teach projectors only (`pocket_pair.py
+hear` and `joint`): no answer, fact or story is in them, and neither language model, map nor residual is trained on
+them. Words that stories hold out are spoken here as well: what they hold out is every story with such a word.
 """
 
 from __future__ import annotations

@@ -227,10 +227,8 @@ def stage_hear(runs: Path, rows: list[Path], clips: list[Path], folders: list[Pa
         step = saved["step"]
 
     def project(part: list[Clip], heard: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
-        pieces = [heard[c.id] for c in part]
         with torch.autocast("cpu", torch.bfloat16):
-            x = projector(side_by_side(pieces))
-        return [h[: len(p)] for h, p in zip(x, pieces, strict=True)]
+            return side_by_side(projector, [heard[c.id] for c in part])
 
     print(f"{len(train_set)} clips, {len(spelling.ids)} words", flush=True)
     while step < steps:

@@ -173,7 +173,7 @@ def run_sweep(args: argparse.Namespace) -> None:
 
 
 def draw_sweep(args: argparse.Namespace) -> None:
-    """The residuals of a sweep that differ in rank and questions only, beside the arms without either."""
+    """The residuals that the plan marks with "curve": they differ in rank and questions only."""
     found = [json.loads(line) for line in whole_lines(args.results)]
 
     def share(score: dict[str, str]) -> float:

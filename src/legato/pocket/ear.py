@@ -324,7 +324,7 @@ class Projector(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         if torch.is_grad_enabled() and not features.requires_grad:
             # The same product with the norm's weight folded into `up`: training then needs no gradient at the
-            # features, which took two thirds of a step.
+            # features.
             scale = (features.float().square().mean(-1, keepdim=True) + self.norm_in.eps).rsqrt()
             up = F.linear(features, self.up.weight * self.norm_in.weight) * scale
         else:

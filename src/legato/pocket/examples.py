@@ -83,10 +83,10 @@ class Batch:
         """(B, T, C): words looked up, audio projected into place."""
         x = model.embed(self.ids)
         if self.audio:
-            heard = projector(side_by_side([f for _, _, f in self.audio]))
+            heard = side_by_side(projector, [features for _, _, features in self.audio])
             x = x.clone()
-            for (b, where, features), piece in zip(self.audio, heard, strict=True):
-                x[b, where] = piece[: len(features)].to(x.dtype)
+            for (b, where, _), piece in zip(self.audio, heard, strict=True):
+                x[b, where] = piece.to(x.dtype)
         return x
 
 

@@ -10,7 +10,6 @@ Letters: n tokens of one clip (6.25/s), C width of a feature (4096).
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -132,13 +131,13 @@ class Features:
 
     def _bytes(self, shard: int, first: int, rows: int) -> bytearray:
         """So many rows of a shard, in one read: a mapped file would read far ahead, or page by page."""
-        path, raw, found = _shard(self.folder, shard), bytearray(2 * self.width * rows), 0
+        path, row, raw = _shard(self.folder, shard), 2 * self.width, bytearray()
         if path.exists():
-            with path.open("rb", buffering=0) as file:
-                found = file.seek(0, io.SEEK_END) // (2 * self.width)
-                file.seek(2 * self.width * first)
-                file.readinto(raw)
-        if found < first + rows:
+            with path.open("rb") as file:
+                file.seek(row * first)
+                raw = bytearray(file.read(row * rows))
+        if len(raw) < row * rows:
+            found = path.stat().st_size // row if path.exists() else 0
             raise ArtifactError(f"{path} holds {found} rows and its index names {first + rows}; hear the clips again.")
         return raw
 

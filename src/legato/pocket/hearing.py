@@ -8,8 +8,7 @@ are mixed by what comes of it. It learns that as CTC (Graves et al. 2006) with a
 said the decoder is given a constant, at the start the embedding of a space.
 
 The keys come from letters (`Letters`), not from the embeddings: what sounds alike is written alike, but means anything,
-so with embeddings as keys every word has to be learnt by itself (measured: as far after 19,000 clips as those after
-150,000).
+so with embeddings as keys every word has to be learnt by itself (records/LOG.md, "Keys of letters").
 
 Shapes: B batch, n audio tokens, C model width, K candidate tokens, F ear features, G letter groups.
 """
@@ -17,7 +16,7 @@ Shapes: B batch, n audio tokens, C model width, K candidate tokens, F ear featur
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -185,17 +184,20 @@ class Hearing(nn.Module):
         self, clips: Sequence[Tensor], said: Sequence[Sequence[int]], rivals: Sequence[int] | None = None
     ) -> Tensor:
         """`Spelling.loss` of whole clips of features, (n_i, F) each."""
-        projected = self.project(side_by_side(clips))
-        return self.spelling.loss([h[: len(c)] for h, c in zip(projected, clips, strict=True)], said, rivals)
+        return self.spelling.loss(side_by_side(self.project, clips), said, rivals)
 
     def spell(self, features: Tensor) -> list[int]:
         """What was heard, as token ids: (n, F) -> ids."""
         return self.spelling.spell(self.project(features[None])[0])
 
 
-def side_by_side(clips: Sequence[Tensor]) -> Tensor:
-    """Clips of features (n_i, F) -> (B, n, F) float32, zeros after each: a projector reads those as nothing."""
-    return nn.utils.rnn.pad_sequence(list(clips), batch_first=True).float()
+def side_by_side(project: Callable[[Tensor], Tensor], clips: Sequence[Tensor]) -> list[Tensor]:
+    """Clips of features (n_i, F) through a projector in one batch -> (n_i, C) each, as each would be alone.
+
+    The zeros behind a shorter clip are nothing to a `Projector`.
+    """
+    projected = project(nn.utils.rnn.pad_sequence(list(clips), batch_first=True).float())
+    return [h[: len(clip)] for h, clip in zip(projected, clips, strict=True)]
 
 
 def audible(tokenizer: Tokenizer, text: str) -> list[int]:

@@ -100,8 +100,7 @@ def _hearing(tensors: Mapping[str, Tensor], embedding: Tensor) -> Hearing:
     stored = _part(tensors, "hearing")
     projector = Projector(embedding.shape[1], hidden=PROJECTOR_HIDDEN)
     projector.load_state_dict(_unpacked(_part(stored, "projector")))
-    keys = _unpacked({f"keys.{name}": tensor for name, tensor in _part(stored, "keys").items()})["keys"]
-    spelling = Spelling(embedding, stored["ids"].tolist(), keys)
+    spelling = Spelling(embedding, stored["ids"].tolist(), artifacts.unpack_int8(_part(stored, "keys")))
     with torch.no_grad():
         spelling.blank.copy_(stored["blank"])
         spelling.bias.copy_(stored["bias"])
