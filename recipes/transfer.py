@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 from legato import artifacts
-from legato.assemble.transfer import BATCH, LIMIT, Sums, Training, _said, fit_mapper, load_pair, split, train
+from legato.assemble.transfer import BATCH, LIMIT, Sums, Training, _said, fit_mapper, load_pair, train
 from legato.corpora.rows import Row, read_rows
 from legato.corpora.world import draw
 from legato.evaluate.answers import is_right
@@ -156,9 +156,11 @@ def run_sweep(args: argparse.Namespace) -> None:
         how = ResidualTraining(
             steps=setting["steps"], learning_rate=setting.get("rate", 1e-3), guard=setting.get("guard", 0.5)
         )
-        training = Training(setting["rank"], setting.get("questions"), control, setting.get("reads", "nearest"))
+        domain = setting.get("domain")
+        among = None if domain is None else frozenset(r.id for r in train_rows if r.domain == domain)
+        training = Training(setting["rank"], setting.get("questions"), control, setting.get("reads", "nearest"), among)
         train(args.capture, folder, where, training, how, train_rows if setting.get("gold") else None)
-        asked = len(split(Capture(args.capture).entries)[0][: setting.get("questions")])
+        asked = len(training.chosen(Capture(args.capture)))
         mapper = None if control else shelf.load_mapper(artifacts.load(where))
         residual = shelf.load_residual(artifacts.load(folder))
         note(
@@ -210,7 +212,7 @@ def main() -> None:
     s.add_argument("--capture", type=Path, required=True)
     s.add_argument("--select", type=Path, required=True)
     s.add_argument("--rows", type=Path, required=True)
-    s.add_argument("--gold", type=Path, nargs="*", help="rows with reference answers, for settings that ask for them")
+    s.add_argument("--gold", type=Path, nargs="*", help="the rows captured, for settings with \"gold\" or a \"domain\"")
     s.add_argument("--out", type=Path, required=True)
     d = commands.add_parser("draw")
     d.add_argument("results", type=Path)

@@ -114,6 +114,23 @@ def test_reference_answers_can_be_the_labels(run, words, rows, tmp_path, monkeyp
     assert "the rows hold no answer to captured question" in said
 
 
+def test_only_some_rows_are_trained_on(run, words, rows, tmp_path):
+    run("fit", str(words), "mapper")
+    lines = (rows / "rows.jsonl").read_text().splitlines()
+    (tmp_path / "some.jsonl").write_text("\n".join(lines[::2]) + "\n")
+    train = ["train", str(words), "out", "--mapper", "mapper", "--steps", "2"]
+    run(*train, "--only", "some.jsonl")
+    chosen = {json.loads(line)["id"] for line in lines[::2]}
+    fit_on = transfer.Training(only=frozenset(chosen)).chosen(transfer.Capture(words))
+    assert 0 < len(fit_on) < len(lines) and {e.id for e in fit_on} <= chosen
+    assert f"{len(fit_on)} questions" in artifacts.load(tmp_path / "out")[1].recipe
+    assert "holds a training with data" in run(*train, code=2)  # all rows: not the run that is there
+    held = next(line for line in lines if int(json.loads(line)["id"][:4], 16) % 20 == 0)  # never trained on
+    (tmp_path / "none.jsonl").write_text(held + "\n")
+    said = run("train", str(words), "none", "--mapper", "mapper", "--only", "none.jsonl", code=2)
+    assert "holds none of the questions" in said
+
+
 def test_diagnosis_of_every_layer(run, words):
     found = json.loads(run("diagnose", str(words), "--json", "--limit", "32", "--plot", "picture.png"))
     assert found["questions"] == 32

@@ -174,6 +174,16 @@ class Training:
     questions: int | None = None  # the first so many of the capture; None: all
     control: bool = False  # source and base are the small model's own memory, and no large model is seen
     which: str = "nearest"
+    only: frozenset[str] | None = None  # ids of the rows that may be trained on, say of one domain; None: all
+
+    def chosen(self, captured: Capture) -> list[Entry]:
+        """What is trained on. Raises: BadInput when that is nothing."""
+        fit_on, _ = split(captured.entries)
+        if self.only is not None:
+            fit_on = [e for e in fit_on if e.id.split(".")[0] in self.only]
+        if not fit_on:
+            raise BadInput(f"{captured.folder} holds none of the questions to train on; give the rows it was made of.")
+        return fit_on[: self.questions]
 
 
 def train(
@@ -204,8 +214,7 @@ def train(
         stored = artifacts.load(mapper)
         fitted = shelf.load_mapper(stored)
         made_from["mapper"] = parts.weight_hash(stored)
-    fit_on, held = split(source.entries)
-    fit_on = fit_on[: training.questions]
+    fit_on, (_, held) = training.chosen(source), split(source.entries)
     labels = {e.id: e.answer for e in fit_on} if gold is None else _references(fit_on, gold, small)
     torch.manual_seed(how.seed)
     residual = CacheResidual(ResidualConfig(_layout(source, large, small, training), training.rank))

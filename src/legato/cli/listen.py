@@ -106,6 +106,7 @@ def fit(
 @click.option(
     "--questions", type=click.IntRange(min=1), help="Train on so many questions of the capture; all by default."
 )
+@click.option("--only", type=FILE, help="Train on the captured questions of these rows alone, say of one domain.")
 @click.option(
     "--labels", type=FILE, help="Rows whose reference answers are trained on instead of the large model's own."
 )
@@ -127,6 +128,7 @@ def train(
     control: bool,
     rank: str,
     questions: int | None,
+    only: Path | None,
     labels: Path | None,
     steps: int,
     rate: float,
@@ -147,7 +149,8 @@ def train(
 
     if rank != "full" and not (rank.isascii() and rank.isdigit() and int(rank) > 0):
         raise click.UsageError(f"--rank is {rank!r}; give a whole number from 1, or full")
-    training = transfer.Training(None if rank == "full" else int(rank), questions, control, reads)
+    among = None if only is None else frozenset(row.id for row in read_rows(only))
+    training = transfer.Training(None if rank == "full" else int(rank), questions, control, reads, among)
     how = ResidualTraining(steps=steps, learning_rate=rate, guard=guard, seed=seed)
     gold = None if labels is None else read_rows(labels)
     manifest = transfer.train(captured, out, mapper, training, how, gold, int8=int8, tell=click.echo)

