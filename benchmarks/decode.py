@@ -1,9 +1,9 @@
 """Our one-token step against `generate` of `transformers`: same weights, threads and prompt, in one process, in turn.
 
-    python benchmarks/decode.py [--layers 30 10] [--threads 2] [--dtype float32 bfloat16] [--tokens 48] [--repeats 9]
+    python benchmarks/decode.py [--layers 30 4] [--threads 2] [--dtype float32 bfloat16] [--tokens 48] [--repeats 9]
                                 [--json]
 
-The model is SmolLM2-135M-Instruct, whole and cut to ten layers (the pocket pair's sizes). A repeat times each side on
+The model is SmolLM2-135M-Instruct, whole and cut to four layers (the pocket pair's sizes). A repeat times each side on
 one token and on `--tokens`; the difference is decoding alone, the first is prefill and one step. Between the sides a
 probe reads and copies a block larger than any cache: what the memory gives at that moment. Printed are medians with
 quartiles, the ratio with a bootstrap interval over repeats, and how much of the probe's bandwidth each side used if a

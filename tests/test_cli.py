@@ -125,6 +125,7 @@ def test_commands_and_options_are_frozen():
             "--control": "boolean",
             "--rank": "text",
             "--questions": "integer range",
+            "--only": "file",
             "--labels": "file",
             "--steps": "integer range",
             "--rate": "float range",

@@ -16,8 +16,8 @@ def bench() -> None:
 
 @bench.command()
 @click.argument("question", required=False, type=click.Path())
-@click.option("--repeats", type=click.IntRange(min=2), default=9, show_default=True, help="Counted turns of each arm.")
-@click.option("--tokens", type=click.IntRange(min=2), default=48, show_default=True, help="Decoded in each turn.")
+@click.option("--repeats", type=click.IntRange(min=2), default=21, show_default=True, help="Counted turns of each arm.")
+@click.option("--tokens", type=click.IntRange(min=2), default=128, show_default=True, help="Decoded in each turn.")
 @json_option
 def listen(question: str | None, repeats: int, tokens: int, as_json: bool) -> None:
     """All arms in turn on QUESTION (a fixed hum of 3 s by default), and how far each is from the memory's limit."""
