@@ -1,14 +1,16 @@
-"""Write what is generated in README.md, and docs/race.svg: the race from raw records, the file tree from docstrings.
+"""Write what is generated in README.md, and docs/race.svg: race and speed from raw records, the tree from docstrings.
 
     python recipes/readme_tables.py [--check]
 
 With --check nothing is written; it fails when a part is stale. No figure is typed by hand: the race re-derives from
-`records/` as `legato eval report` does, the tree from the first sentence of each module.
+`records/` as `legato eval report` does, the speed from what `make bench` printed as JSON on the machine it names, the tree
+from the first sentence of each module.
 """
 
 from __future__ import annotations
 
 import ast
+import json
 import re
 import sys
 from collections.abc import Mapping
@@ -135,6 +137,33 @@ def _percent(figures: Mapping[str, Any]) -> str:
     return f"{figures['accuracy']:.1%} ({low:.1%} to {high:.1%})"
 
 
+def speed(listen: Mapping[str, Any], decode: Mapping[str, Any]) -> str:
+    """What `legato bench listen --json` and `benchmarks/decode.py --json` found, as one Markdown table."""
+    machine, share = listen["machine"], listen["share_of_memory_bandwidth"]
+    ratios = {
+        "decode speed, transfer : small": listen["decode_speed_transfer_to_small"],
+        "decode speed, transfer : large": listen["decode_speed_transfer_to_large"],
+        "map + correct + place : large prefill": listen["handoff_to_large_prefill"],
+    } | {
+        f"our loop : `transformers.generate`, {r['layers']} layers, {r['dtype']}": r["speedup"] for r in decode["results"]
+    }
+    rows = [f"| {what} | {r["value"]:.3f} | {r["low"]:.3f} to {r["high"]:.3f} |" for what, r in ratios.items()]
+    return "\n".join(
+        [
+            f"{machine['cpu']}, {machine['threads']} threads, torch {machine['torch']}, transformers "
+            f"{decode['transformers']}; the first three with {listen['tokens']} tokens in {machine['dtype']}, medians of "
+            f"{listen['repeats']} turns, the others with {decode['results'][0]['tokens']} tokens.",
+            "",
+            "| ratio of medians | | 95 % interval |",
+            "|---|---|---|",
+            *rows,
+            "",
+            f"A token of the small model used {share['transfer']:.0%} of the memory's bandwidth as a probe read it in the "
+            f"same turns, one of the large model {share['large']:.0%}.",
+        ]
+    )
+
+
 def picture(final: Mapping[str, Any]) -> str:
     """SVG, the same bytes each time: a bar an arm, what its median turn spends on each step, how often it is right."""
     arms, speed = final["arms"], final["speed"]
@@ -191,7 +220,10 @@ def generated(root: Path = ROOT) -> dict[Path, str]:
     if found["finals"]:
         files[root / "docs/race.svg"] = picture(found["finals"][-1])
     readme = (root / "README.md").read_text(encoding="utf-8")
-    files[root / "README.md"] = filled(filled(readme, "race", race(found)), "tree", tree(root))
+    measured = (json.loads((root / f"records/speed/{name}.json").read_text("utf-8")) for name in ("listen", "decode"))
+    for region, content in {"race": race(found), "speed": speed(*measured), "tree": tree(root)}.items():
+        readme = filled(readme, region, content)
+    files[root / "README.md"] = readme
     return files
 
 
