@@ -3,8 +3,8 @@
     python recipes/readme_tables.py [--check]
 
 With --check nothing is written; it fails when a part is stale. No figure is typed by hand: the race re-derives from
-`records/` as `legato eval report` does, the speed from what `make bench` printed as JSON on the machine it names, the tree
-from the first sentence of each module.
+`records/` as `legato eval report` does, the speed from what the benchmarks printed as JSON on the machine it names, the
+tree from the first sentence of each module.
 """
 
 from __future__ import annotations
@@ -144,22 +144,22 @@ def speed(listen: Mapping[str, Any], decode: Mapping[str, Any]) -> str:
         "decode speed, transfer : small": listen["decode_speed_transfer_to_small"],
         "decode speed, transfer : large": listen["decode_speed_transfer_to_large"],
         "map + correct + place : large prefill": listen["handoff_to_large_prefill"],
-    } | {
-        f"our loop : `transformers.generate`, {r['layers']} layers, {r['dtype']}": r["speedup"] for r in decode["results"]
     }
-    rows = [f"| {what} | {r["value"]:.3f} | {r["low"]:.3f} to {r["high"]:.3f} |" for what, r in ratios.items()]
+    for r in decode["results"]:
+        ratios[f"our loop : `transformers.generate`, {r['layers']} layers, {r['dtype']}"] = r["speedup"]
+    rows = [f"| {what} | {r['value']:.3f} | {r['low']:.3f} to {r['high']:.3f} |" for what, r in ratios.items()]
     return "\n".join(
         [
             f"{machine['cpu']}, {machine['threads']} threads, torch {machine['torch']}, transformers "
-            f"{decode['transformers']}; the first three with {listen['tokens']} tokens in {machine['dtype']}, medians of "
-            f"{listen['repeats']} turns, the others with {decode['results'][0]['tokens']} tokens.",
+            f"{decode['transformers']}. Between arms: {listen['repeats']} turns of {listen['tokens']} tokens in "
+            f"{machine['dtype']}; against `transformers`: {decode['results'][0]['repeats']} of {decode['results'][0]['tokens']}.",
             "",
             "| ratio of medians | | 95 % interval |",
             "|---|---|---|",
             *rows,
             "",
-            f"A token of the small model used {share['transfer']:.0%} of the memory's bandwidth as a probe read it in the "
-            f"same turns, one of the large model {share['large']:.0%}.",
+            f"A token of the small model used {share['transfer']:.0%} of the memory's bandwidth as a probe read it in "
+            f"the same turns, one of the large model {share['large']:.0%}.",
         ]
     )
 
