@@ -139,7 +139,7 @@ def _percent(figures: Mapping[str, Any]) -> str:
 
 def speed(listen: Mapping[str, Any], decode: Mapping[str, Any]) -> str:
     """What `legato bench listen --json` and `benchmarks/decode.py --json` found, as one Markdown table."""
-    machine, share = listen["machine"], listen["share_of_memory_bandwidth"]
+    machine, share, first = listen["machine"], listen["share_of_memory_bandwidth"], decode["results"][0]
     ratios = {
         "decode speed, transfer : small": listen["decode_speed_transfer_to_small"],
         "decode speed, transfer : large": listen["decode_speed_transfer_to_large"],
@@ -152,7 +152,7 @@ def speed(listen: Mapping[str, Any], decode: Mapping[str, Any]) -> str:
         [
             f"{machine['cpu']}, {machine['threads']} threads, torch {machine['torch']}, transformers "
             f"{decode['transformers']}. Between arms: {listen['repeats']} turns of {listen['tokens']} tokens in "
-            f"{machine['dtype']}; against `transformers`: {decode['results'][0]['repeats']} of {decode['results'][0]['tokens']}.",
+            f"{machine['dtype']}; against `transformers`: {first['repeats']} of {first['tokens']}.",
             "",
             "| ratio of medians | | 95 % interval |",
             "|---|---|---|",
