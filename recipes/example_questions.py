@@ -18,15 +18,16 @@ sys.path.insert(0, str(Path(__file__).parent))
 from speak_questions import speak_one
 
 FOLDER = Path(__file__).resolve().parents[1] / "examples/questions"
-QUESTIONS = {  # file name -> words, voice
+QUESTIONS = {  # file name -> words, voice: picked by hand to show what works and, with the last two, what does not
+    "bookshop": ("Becky is at the temple, Ruth at the bookshop, and Zara at the hall. Where is Ruth?", "jm_kumo"),
     "capital": ("What is the capital of France?", "jm_kumo"),
-    "currency": ("Which currency is used in Japan?", "jf_gongitsune"),
-    "greeting": ("Hello, what can you do?", "jf_gongitsune"),
-    "keys": ("The keys are in the bag. The bag is in the car. Where are the keys?", "jm_kumo"),
-    "opposite": ("What is the opposite of heavy?", "awb"),
-    "sum": ("What is seven plus eight?", "awb"),
-    "symbol": ("What is the chemical symbol for gold?", "jm_kumo"),
+    "language": ("Which language do people speak in Brazil?", "jm_kumo"),
+    "month": ("Tell me the month after March.", "jm_kumo"),
+    "pencils": ("Sheila has some pencils. Heidi has a lemon. What does Sheila have?", "awb"),
+    "silver": ("Repeat after me, silver mirror.", "jf_gongitsune"),
     "taller": ("Anna is taller than Tom. Who is shorter?", "jf_gongitsune"),
+    "currency": ("Which currency is used in Japan?", "jf_gongitsune"),
+    "sum": ("What is seven plus eight?", "awb"),
 }
 
 

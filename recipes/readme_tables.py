@@ -25,7 +25,9 @@ PLAIN = {  # what a file or folder without a docstring is; a folder named here i
     "src/legato/pocket/weights": "the shipped weights, a folder an artifact, each with its manifest",
     "src/legato/presets/pocket.toml": "the pocket pair's weights by SHA-256",
     "docs/architecture.md": "the house: rooms, import rules, one question's way through it",
+    "docs/diagnosis.png": "where each pocket model holds its answer, drawn by `legato listen diagnose`",
     "docs/race.svg": "the picture above, drawn from the records",
+    "docs/residual.png": "the residual against questions and rank, drawn from records/transfer",
     "examples/questions": "spoken questions for `make ask`",
     "records": "the log, the ledger, seals, candidates and raw records",
     "tests": "mirrors the package; contracts/ is one suite that every organ passes",
@@ -121,14 +123,17 @@ def _table(final: Mapping[str, Any]) -> str:
             f"| {arm} | {_percent(figures)} | {unseen} | {figures['malformed']} | {speed['first_token_ms']:.0f} "
             f"| {speed['total_ms']:.0f} | {speed['decode_tokens_per_s']:.0f} |"
         )
-    for other in ("small", "control"):
-        if versus := final[f"transfer_vs_{other}"]:
-            counts = f"{versus['fixed']} fixed, {versus['regressed']} regressed"
-            p = f"exact McNemar two-sided p = {versus['mcnemar_two_sided']:.2g}"
-            rows += ["", f"Transfer against {other}: {counts}, {p}."]
-    if gap := final["gap_recovered"]:
-        low, high = gap["ci95"]
-        rows += ["", f"Gap between small and large recovered: {gap['value']:.0%} ({low:.0%} to {high:.0%})."]
+    for name, part in {"all questions": final, "outside every fit": outside or {}}.items():
+        said = []
+        for other in ("small", "control"):
+            if versus := part.get(f"transfer_vs_{other}"):
+                counts = f"{versus['fixed']} fixed, {versus['regressed']} regressed"
+                said.append(f"against {other} {counts}, exact McNemar two-sided p = {versus['mcnemar_two_sided']:.2g}")
+        if gap := part.get("gap_recovered"):
+            low, high = gap["ci95"]
+            said.append(f"of the gap between small and large {gap['value']:.0%} ({low:.0%} to {high:.0%}) recovered")
+        if said:
+            rows += ["", f"Transfer, {name}: {'; '.join(said)}."]
     return "\n".join(rows)
 
 

@@ -129,13 +129,15 @@ def run_sweep(args: argparse.Namespace) -> None:
     if "natives" not in done:
         note("natives", {}, natives(select, rows, small))
     sums: Sums | None = None  # gathered once, for all mappers of the plan
-    for setting in json.loads(args.plan.read_text()):
+    plan = json.loads(args.plan.read_text())
+    read = sorted({which for setting in plan if setting["kind"] == "mapper" for which in setting["reads"]})
+    for setting in plan:
         name = setting["name"]
         if name in done:
             continue
         started, folder = time.time(), args.out / name
         if setting["kind"] == "mapper":
-            sums = sums or Sums.gather(args.capture)
+            sums = sums or Sums.gather(args.capture, read)
             _, report, trials = fit_mapper(
                 sums, folder, target=setting["target"], which=setting["reads"], lams=setting["lams"]
             )

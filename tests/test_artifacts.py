@@ -127,11 +127,17 @@ def test_a_malformed_manifest_is_one_sentence(tmp_path, changes, complaint):
     assert complaint in refusal(tmp_path)
 
 
-@pytest.mark.parametrize("text", [b"", b"{", b"\xff\xfe", b"[]", b"3"])
+@pytest.mark.parametrize("text", [b"", b"{", b"\xff\xfe", b"[]", b"3", b"[" * 100_000, b"{\"name\": " * 100_000])
 def test_a_manifest_that_is_no_json_object_is_one_sentence(tmp_path, text):
     make(tmp_path)
     (tmp_path / "manifest.json").write_bytes(text)
     refusal(tmp_path)
+
+
+def test_a_manifest_with_half_a_surrogate_pair_is_one_sentence(tmp_path):
+    make(tmp_path)
+    edit(tmp_path, name="\ud800")
+    assert "surrogates not allowed" in refusal(tmp_path)
 
 
 def listed(folder, name: str, blob: bytes) -> None:

@@ -139,10 +139,22 @@ def test_no_samples_are_refused_and_one_is_not():
     assert audio.read(encode(np.full(1, 0.5, np.float32))).samples.tolist() == [[0.5]]
 
 
-@pytest.mark.parametrize("gain", [1.5, 1000.0, 32768.0])
+@pytest.mark.parametrize("gain", [1.5, 1000.0, 32768.0, 2.0**31])
 def test_float_files_over_full_scale_keep_their_shape(gain):
     heard = audio.read(encode(tone(level=1.0) * np.float32(gain), subtype="FLOAT"))
     np.testing.assert_allclose(heard.samples[0], tone(level=1.0) / np.abs(tone(level=1.0)).max(), atol=2e-7)
+
+
+def test_a_sample_beyond_any_headroom_is_refused():
+    wave = tone()
+    wave[7] = -1e30
+    assert "holds a sample of 1e+30, where full scale is 1" in refusal(encode(wave, subtype="FLOAT"))
+
+
+def test_a_rate_too_low_for_speech_is_no_question():
+    audio.check_question(Audio(tone(rate=4000)[None], 4000))
+    with pytest.raises(BadInput, match="the audio has 3,999 samples a second, too few for speech"):
+        audio.check_question(Audio(tone(rate=4000)[None], 3999))
 
 
 # Audio itself

@@ -5,6 +5,7 @@ The arms are stand-ins of known answers and times; the pocket pair itself runs i
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
+import soundfile
 
 from legato import assemble, cli
 from legato.assemble import Reply, System
@@ -298,7 +300,7 @@ def test_usage_errors_are_one_sentence(capsys):
     assert complaint(capsys, "ask") == "Missing argument 'QUESTION...'; see: legato ask --help"
     assert "No such command 'aks'" in complaint(capsys, "aks")
     assert "No such option" in complaint(capsys, "ask", "q.wav", "--fast")
-    assert "0 is not in the range x>=1" in complaint(capsys, "ask", "q.wav", "--max-tokens", "0")
+    assert "0 is not in the range 1<=x<=1000" in complaint(capsys, "ask", "q.wav", "--max-tokens", "0")
     assert "give --rows and --audio together" in complaint(capsys, "eval", "audit", "--audio", ".")
 
 
@@ -342,6 +344,58 @@ def test_a_reader_that_goes_away_is_no_traceback():
     finally:
         os.close(wrote)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+def shell(line: str) -> subprocess.CompletedProcess:
+    """Run a shell line in which $LEGATO is the command line."""
+    environment = {**os.environ, "LEGATO": f"{sys.executable} -m legato"}
+    return subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=600, env=environment)
+
+
+@pytest.mark.parametrize("command", ("--help", "--version", "eval audit --records {0}"))
+def test_output_onto_a_full_disk_is_one_sentence(tmp_path, command):
+    done = shell(f"$LEGATO {command.format(tmp_path)} > /dev/full")
+    assert done.returncode == 2
+    assert done.stderr.startswith("legato: a file cannot be read or written: No space left on device")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("closed", (">&-", "2>&-", "2>/dev/full", ">&- 2>&-", ">/dev/full 2>&1"))
+def test_the_exit_code_outlives_closed_and_full_streams(closed):
+    done = shell(f"$LEGATO ask nofile.wav {closed}")
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert done.stderr == ("legato: there is no file nofile.wav; check the path.\n" if closed == ">&-" else "")
+    assert shell("$LEGATO --help >&-").returncode == 0
+
+
+def test_what_the_disk_refuses_is_one_sentence_with_the_file(tone, monkeypatch, capsys):
+    def full(preset):
+        raise OSError(errno.ENOSPC, "No space left on device", "out/large.f16")
+
+    monkeypatch.setattr(assemble, "load", full)
+    assert complaint(capsys, "ask", str(tone())) == (
+        "a file cannot be read or written: No space left on device (out/large.f16); "
+        "mend that and give the same command again"
+    )
+
+
+def test_a_capture_of_no_rows_is_refused(tmp_path, capsys):
+    (tmp_path / "empty.jsonl").write_text("")
+    said = complaint(capsys, "listen", "capture", str(tmp_path / "out"), "--rows", str(tmp_path / "empty.jsonl"))
+    assert said.endswith("empty.jsonl holds no rows; give a JSONL file with one row a line.")
+    assert not (tmp_path / "out").exists()
+
+
+def test_recordings_that_hold_no_usable_sound_are_refused(system, tmp_path, capsys):
+    wave = np.full(16000, 0.1, np.float32)
+    wave[::2] = -0.1
+    soundfile.write(tmp_path / "slow.wav", wave, 3999)
+    soundfile.write(tmp_path / "slow-enough.wav", wave, 4000)
+    wave[7] = 1e30
+    soundfile.write(tmp_path / "spike.wav", wave, 16000, subtype="FLOAT")
+    assert "has 3,999 samples a second, too few for speech" in complaint(capsys, "ask", str(tmp_path / "slow.wav"))
+    assert "holds a sample of 1e+30" in complaint(capsys, "ask", str(tmp_path / "spike.wav"))
+    assert cli.main(["ask", str(tmp_path / "slow-enough.wav")]) == 0
 
 
 def test_changed_weights_are_refused_by_name_with_both_hashes(system):

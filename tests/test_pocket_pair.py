@@ -15,7 +15,10 @@ from legato import cli
 from legato.evaluate.answers import is_right
 
 ROOT = Path(__file__).resolve().parents[1]
-RIGHT = {"capital": ["Paris"], "sum": ["fifteen", "15"], "keys": ["car", "in the car"], "opposite": ["light"]}
+RIGHT = {
+    "bookshop": ["bookshop"], "capital": ["Paris"], "language": ["Portuguese"], "month": ["April"],
+    "pencils": ["pencils"], "taller": ["Tom"],
+}
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +43,7 @@ def test_the_large_model_answers_the_bundled_questions(system):
     replies = {name: system.answer(path, arm="large") for name, path in questions.items()}
     assert not any(reply.malformed for reply in replies.values())
     right = [name for name, accepted in RIGHT.items() if is_right(replies[name].text, accepted)]
-    assert len(right) >= 3, {name: reply.text for name, reply in replies.items()}
+    assert len(right) >= 5, {name: reply.text for name, reply in replies.items()}
 
 
 def test_every_arm_races_on_one_question(system, monkeypatch, capsys):
@@ -54,5 +57,5 @@ def test_every_arm_races_on_one_question(system, monkeypatch, capsys):
 
 
 def test_equal_questions_get_equal_answers(system):
-    question = ROOT / "examples/questions/keys.flac"
+    question = ROOT / "examples/questions/pencils.flac"
     assert system.answer(question).tokens == system.answer(question).tokens

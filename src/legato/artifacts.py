@@ -176,11 +176,12 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
         raise ArtifactError(f"{folder} looks like a pickle, which can run code; give a folder saved by Legato.")
     try:
         content = json.loads(path.read_bytes())
+        json.dumps(content, ensure_ascii=False).encode()  # half of a surrogate pair is no text: `sha256` could not be
     except (FileNotFoundError, NotADirectoryError):
         raise ArtifactError(f"there is no artifact at {folder}: {MANIFEST} is missing; check the path.") from None
     except OSError as error:
         raise ArtifactError(f"cannot read {path}: {error.strerror}.") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ArtifactError(f"{path} is not JSON ({error}); restore the artifact.") from None
     keys = {f.name: f.type for f in fields(Manifest) if f.name != "folder"}
     _check_keys(content, keys, path, "manifest")

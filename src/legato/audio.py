@@ -27,6 +27,8 @@ MAX_RATE = 384_000  # Hz
 MAX_CHANNELS = 64
 MAX_FILE_BYTES = 256 << 20
 MAX_VALUES = 1 << 28  # decoded samples over all channels: 1 GiB of float32, whatever a small file unpacks to
+MAX_PEAK = 2.0**31  # what 32-bit whole numbers written as floats reach; a sample beyond is damage, not headroom
+MIN_QUESTION_RATE = 4000  # Hz: a telephone line carries up to 3.4 kHz; below 2 kHz, consonants are gone
 MIN_QUESTION_SECONDS, MAX_QUESTION_SECONDS = 0.2, 30.0
 SILENCE_DBFS = -70.0  # 10 steps of 16-bit audio; recorded rooms are louder, quiet speech much louder
 _BLOCK = 1 << 16  # frames decoded at a time
@@ -109,7 +111,8 @@ def read(source: str | os.PathLike[str] | bytes | BinaryIO, max_seconds: float |
 
     source: a path, the bytes of a file, or an open binary file. max_seconds: refuse anything longer, before decoding
     where the header tells and as soon as it is passed where the header lies. Samples above full scale (float files,
-    lossy codecs) are scaled down by their peak. Raises BadInput with one sentence for whatever cannot be read in full.
+    lossy codecs) are scaled down by their peak, which may be up to `MAX_PEAK`. Raises BadInput with one sentence for
+    whatever cannot be read in full.
     """
     import soundfile
 
@@ -157,6 +160,8 @@ def read(source: str | os.PathLike[str] | bytes | BinaryIO, max_seconds: float |
     samples = np.concatenate(blocks).T  # (channels, samples)
     if not np.isfinite(samples).all():
         raise BadInput(f"{name} holds samples that are NaN, infinite or beyond 32-bit floats; export it again.")
+    if (peak := float(np.abs(samples).max())) > MAX_PEAK:
+        raise BadInput(f"{name} holds a sample of {peak:.3g}, where full scale is 1; export it again.")
     return Audio.fitted(np.ascontiguousarray(samples), rate)
 
 
@@ -194,7 +199,12 @@ def loudness_dbfs(audio: Audio) -> float:
 
 
 def check_question(audio: Audio, max_seconds: float = MAX_QUESTION_SECONDS, name: str = "the audio") -> None:
-    """Raise BadInput with one sentence unless this can be a spoken question: long enough, short enough, audible."""
+    """Raise BadInput with one sentence unless this can be a spoken question: its rate, length and level."""
+    if audio.rate < MIN_QUESTION_RATE:
+        raise BadInput(
+            f"{name} has {audio.rate:,} samples a second, too few for speech; "
+            f"record it again at {MIN_QUESTION_RATE:,} Hz or more."
+        )
     if audio.seconds < MIN_QUESTION_SECONDS:
         raise BadInput(f"{name} is {audio.seconds:.3f} s long, too short to hold a question; record it again.")
     if audio.seconds > max_seconds:

@@ -11,7 +11,7 @@
     └── NotPromoted             a candidate has no promotion record
 
 Anything else that escapes is a bug in Legato. The command line turns a LegatoError into one sentence on stderr and
-exit code 2; it never catches anything else.
+exit code 2, and an OSError (a full disk, say) likewise; it never catches anything else.
 """
 
 from __future__ import annotations

@@ -77,10 +77,13 @@ def cosine(step: int, steps: int, warmup: int) -> float:
 
 
 def checkpoint(path: Path, content: dict[str, Any]) -> None:
-    """Write beside, then rename: a killed run leaves the last whole checkpoint."""
+    """Write beside, then rename: a killed run leaves the last whole checkpoint. Raises OSError (full disk)."""
     temporary = path.with_suffix(".tmp")
     with open(temporary, "wb") as file:
-        torch.save(content, file)
+        try:
+            torch.save(content, file)
+        except RuntimeError as error:  # of a full disk torch tells only that it is at another place than it thought
+            raise (error.__context__ if isinstance(error.__context__, OSError) else error) from None
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)

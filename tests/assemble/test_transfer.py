@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
+import signal
 from types import SimpleNamespace
 
 import pytest
@@ -139,6 +141,23 @@ def test_diagnosis_of_every_layer(run, words):
     assert 0 <= found["probe_at_last_position"]["small"] <= 1
 
 
+@pytest.mark.parametrize("room", (100, 1_000, 20_000, 60_000))
+def test_a_full_disk_is_one_sentence_and_the_same_command_goes_on(run, words, tmp_path, room):
+    """No file may grow beyond `room` bytes, as on a disk that is full there."""
+    run("fit", str(words), "mapper")
+    train = ["train", str(words), "out", "--mapper", "mapper", "--steps", "2"]
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        said = run(*train, code=2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert "File too large" in said and "Traceback" not in said
+    assert "sha256" in run(*train)
+
+
 def test_captures_of_other_models_are_refused(run, words, tmp_path):
     shutil.copytree(words, tmp_path / "other")
     config = tmp_path / "other/config.json"
@@ -150,4 +169,5 @@ def test_captures_of_other_models_are_refused(run, words, tmp_path):
 def test_what_cannot_be_trained_is_refused(run, words):
     assert "give either --mapper or --control" in run("train", str(words), "out", code=2)
     assert "holds no capture" in run("fit", "nowhere", "out", code=2)
+    assert "no artifact at nomap" in run("train", "nowhere", "out", "--mapper", "nomap", code=2)  # before the capture
     assert "--rank is 'none'" in run("train", str(words), "out", "--control", "--rank", "none", code=2)

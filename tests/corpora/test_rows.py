@@ -46,13 +46,22 @@ def test_wrong_rows_are_refused_by_line_and_key(tmp_path: Path, change: dict, sa
         read_rows(path)
 
 
-@pytest.mark.parametrize("text", ["not json\n", "[1]\n"])
+@pytest.mark.parametrize("text", ["not json\n", "[1]\n", "[" * 100_000, "1" * 5000])
 def test_a_file_of_something_else_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "x").write_text(text)
     with pytest.raises(BadInput, match="line 1"):
         read_rows(tmp_path / "x")
     with pytest.raises(BadInput, match="missing"):
         read_rows(tmp_path / "missing")
+
+
+@pytest.mark.parametrize("key", ["question", "answer", "fact", "accepted"])
+def test_half_a_surrogate_pair_is_refused(tmp_path: Path, key: str) -> None:
+    row = asdict(_row())
+    row[key] = ["\ud800"] if key == "accepted" else "\ud800"
+    (tmp_path / "x").write_text(json.dumps(row))
+    with pytest.raises(BadInput, match="line 1 is not JSON .*surrogates not allowed"):
+        read_rows(tmp_path / "x")
 
 
 def test_normalise() -> None:

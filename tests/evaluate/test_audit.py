@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from legato.evaluate import layout, ledger, lines, promote, record
+from legato.evaluate import layout, ledger, lines, promote, record, seal
 from legato.evaluate.audit import audit
 from legato.evaluate.identities import Identities
 from legato.evaluate.questions import file_sha256
@@ -37,7 +37,14 @@ def test_clean_evidence_has_no_fault(promoted):
 def test_without_the_questions_it_says_what_it_could_not_compare(promoted):
     found = audit(promoted.records)
     assert found.faults == []
-    assert found.remarks == ["8 of 8 questions of seal 'first' are not at hand, so not compared."]
+    assert found.remarks == [
+        "the rows and recordings of seal 'first' were not given, so words, keys and audio were not compared with it; "
+        "to do so, give --rows and --audio."
+    ]
+    held = {row.id for row in seal.read(promoted.records, "first").rows}
+    some = [q for q in promoted.questions if q.id in held][:3]
+    (remark,) = audit(promoted.records, questions=some).remarks
+    assert remark == "5 of the 8 rows of seal 'first' are not among those given, so not compared."
 
 
 def edit_line(path, old, new):
@@ -55,8 +62,8 @@ def edit_line(path, old, new):
         (lambda d: (d.records / SEAL).unlink(), "seal 'first' stands in the ledger"),
         (lambda d: edit_line(d.records / CANDIDATE, "mapper", "napper"), "candidate 'candidate' was changed"),
         (lambda d: d.weights["mapper"].write_bytes(b"x"), "mapper of candidate 'candidate'"),
-        (lambda d: edit_line(d.records / RUN, "No idea.", "Paris."), "run.jsonl was changed after run 'run'"),
-        (lambda d: (d.records / RUN).unlink(), "run.jsonl is missing"),
+        (lambda d: edit_line(d.records / RUN, "No idea.", "Paris."), "run.jsonl was changed after run 'run' was"),
+        (lambda d: (d.records / RUN).unlink(), "the file is missing; restore the file."),
         (
             lambda d: (d.records / "runs/new.jsonl").write_bytes(
                 (d.records / RUN).read_bytes().replace(b'"run":"run"', b'"run":"new"')
@@ -74,6 +81,32 @@ def test_each_kind_of_tampering_is_a_sentence(promoted, tamper, says):
     tamper(promoted)
     faults = audit(promoted.records, questions=promoted.questions).faults
     assert any(says in fault for fault in faults), faults
+
+
+@pytest.mark.parametrize(
+    "tamper",
+    [
+        lambda d: edit_line(d.records / "ledger.jsonl", '"first"', '"fairst"'),
+        lambda d: edit_line(d.records / SEAL, '"n": 8', '"n": 7'),
+        lambda d: edit_line(d.records / RUN, "No idea.", "Paris."),
+        lambda d: edit_line(d.records / CANDIDATE, "mapper", "napper"),
+    ],
+)
+def test_a_fault_is_named_once_however_many_checks_find_it(promoted, tamper):
+    tamper(promoted)
+    faults = audit(promoted.records, questions=promoted.questions).faults
+    assert faults
+    assert len(set(faults)) == len(faults)
+    assert len([fault for fault in faults if "ledger line" in fault]) <= 1
+
+
+@pytest.mark.parametrize("keep", [0, -1, -2])
+def test_a_closed_run_that_is_short_is_to_be_restored_never_resumed(promoted, keep):
+    path = promoted.records / RUN
+    path.write_bytes(path.read_bytes()[:keep])  # emptied, without its last newline, with a torn last line
+    found = audit(promoted.records, questions=promoted.questions)
+    assert any("run.jsonl was changed" in f and f.endswith("restore the file.") for f in found.faults), found.faults
+    assert not any("resum" in said for said in found.faults + found.remarks)
 
 
 def rechain(records, changes):

@@ -45,6 +45,7 @@ def edited(line: bytes) -> bytes:
         (lambda ls: [*ls, ls[3]], 5),
         (lambda ls: [*ls[:2], b"nonsense", *ls[2:]], 3),
         (lambda ls: [*ls[:2], b'{"n": 3}', *ls[2:]], 3),
+        (lambda ls: [*ls[:2], b"[" * 100_000, *ls[2:]], 3),
     ],
 )
 def test_the_first_broken_line_is_named(tmp_path, path, tamper, named):

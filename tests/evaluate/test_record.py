@@ -67,13 +67,24 @@ def test_a_damaged_record_is_refused_with_its_line(tmp_path, planted, edit, says
     assert says in str(caught.value)
 
 
-@pytest.mark.parametrize("line", ["{not json}", "[1]", '{"x": NaN}', ""])
+@pytest.mark.parametrize("line", ["{not json}", "[1]", '{"x": NaN}', "", "[" * 100_000])
 def test_damage_that_is_no_torn_end_raises(tmp_path, planted, line):
     path = tmp_path / "r.jsonl"
     with Writer(path) as writer:
         writer.write(planted("1", "small", "x"))
     path.write_text(line + "\n" + path.read_text())
     with pytest.raises(BadInput, match="line 1"):
+        scan(path)
+
+
+@pytest.mark.parametrize("depth", [20, 900, 990, 100_000])
+def test_a_value_nested_deeper_than_ours_is_refused_at_any_depth(tmp_path, planted, depth):
+    path = tmp_path / "r.jsonl"
+    line = json.dumps(record.to_json(planted("1", "small", "x", choices={"A": "x"}, letter="A")))
+    assert '"letter_logits": null' in line
+    nested = '{"A": ' + "[" * depth + "]" * depth + "}"
+    path.write_text(line.replace('"letter_logits": null', f'"letter_logits": {nested}') + "\n")
+    with pytest.raises(BadInput, match="r.jsonl line 1 is not JSON .nested too deeply"):
         scan(path)
 
 

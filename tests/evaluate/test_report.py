@@ -3,8 +3,10 @@ import sys
 
 import pytest
 
+from legato.cli import main
 from legato.errors import MissingExtra, NotPromoted, SealError
-from legato.evaluate import layout, promote, report
+from legato.evaluate import layout, ledger, lines, promote, report
+from legato.evaluate.questions import file_sha256
 from legato.evaluate.run import final, run
 
 
@@ -112,6 +114,83 @@ def test_the_report_of_a_finished_final_re_derives_byte_for_byte(finished):
     assert "final first (run run), 8 questions" in text
     assert "McNemar exact" in text
     assert "gap recovered" in text
+
+
+def edited(data: bytes) -> bytes:
+    assert b"No idea." in data
+    return data.replace(b"No idea.", b"Paris.")
+
+
+def without_seal(data: bytes) -> bytes:
+    return data.replace(b'"seal":"first"', b'"seal":null')
+
+
+def cut_line(data: bytes) -> bytes:
+    return b"".join(data.splitlines(keepends=True)[:-1])
+
+
+@pytest.mark.parametrize(
+    "tamper",
+    [edited, without_seal, cut_line, lambda data: data[:-1], lambda data: data[:-9], lambda data: b"", None],
+)
+def test_a_closed_run_whose_file_is_another_gives_no_figure(finished, tamper, capsys):
+    path = layout.run(finished.records, "run")
+    closed = ledger.last(ledger.verify(finished.records).entries, "closed").data["sha256"]
+    if tamper is None:
+        path.unlink()
+        found = "the file is missing"
+    else:
+        path.write_bytes(tamper(path.read_bytes()))
+        found = f"found sha256 {file_sha256(path)}"
+    said = (
+        f"run.jsonl was changed after run 'run' was closed: the ledger holds sha256 {closed}, {found}; "
+        "restore the file."
+    )
+    for call in (report.report, lambda records: report.final(records, "run")):
+        with pytest.raises(SealError) as caught:
+            call(finished.records)
+        assert str(caught.value) == said
+    for command in (["report"], ["agreement", "run"]):
+        assert main(["eval", *command, "--records", str(finished.records)]) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert said in err
+
+
+def test_an_edited_copy_beside_a_closed_run_gives_no_figure(finished):
+    path = layout.run(finished.records, "run")
+    layout.run(finished.records, "zz").write_bytes(edited(path.read_bytes()))
+    with pytest.raises(SealError, match="run 'zz' mixes records"):
+        report.report(finished.records)
+
+
+@pytest.mark.parametrize("what", ["seal", "candidate"])
+def test_a_report_rests_on_the_seal_and_the_candidate_of_the_opening(finished, what):
+    name = {"seal": "first", "candidate": "candidate"}[what]
+    path = getattr(layout, what)(finished.records, name)
+    body = json.loads(path.read_text())
+    lines.write_whole(path, layout.signed(body | {"created": "later"}))
+    with pytest.raises(SealError, match=f"run 'run' was opened with another {what} '{name}': .* restore the file"):
+        report.report(finished.records)
+    path.unlink()
+    with pytest.raises(SealError, match=f"there is no .*{what} '{name}'"):
+        report.report(finished.records)
+
+
+def test_a_broken_ledger_gives_no_figure(finished):
+    path = layout.ledger(finished.records)
+    path.write_bytes(path.read_bytes().replace(b'"records":24', b'"records":25'))
+    with pytest.raises(SealError, match="ledger line 4 is broken"):
+        report.report(finished.records)
+
+
+def test_the_audit_command_counts_in_words_that_read_right(finished, capsys):
+    assert main(["eval", "audit", "--records", str(finished.records)]) == 0
+    counts = "1 seal, 1 candidate, 0 promotions, 24 records, 4 ledger lines"
+    assert capsys.readouterr().out.splitlines()[-1] == f"0 faults in {counts}"
+    layout.run(finished.records, "run").unlink()
+    assert main(["eval", "audit", "--records", str(finished.records)]) == 1
+    assert capsys.readouterr().out.splitlines()[-1].startswith("1 fault in 1 seal, ")
 
 
 def test_nobody_looks_at_half_a_final(desk, arms):

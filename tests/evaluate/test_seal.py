@@ -64,12 +64,16 @@ def test_a_final_opens_once_and_a_second_opening_refuses(ready, arms):
 
 
 @pytest.mark.parametrize(
-    ("changes", "named"),
-    [({"run": "other"}, "run"), ({"settings": {"max_tokens": 9}}, "settings"), ({"arms": ["small"]}, "arms")],
+    ("changes", "says"),
+    [
+        ({"run": "other"}, "not by 'other'"),
+        ({"settings": {"max_tokens": 9}}, "with settings {.*}, not {.*}"),
+        ({"arms": ["small"]}, "with arms .*, not .*"),
+    ],
 )
-def test_after_a_crash_only_the_same_run_may_go_on(ready, changes, named):
+def test_after_a_crash_only_the_same_run_may_go_on(ready, changes, says):
     ready.open()
-    with pytest.raises(SealError, match=f"with {named} .*a final opens once"):
+    with pytest.raises(SealError, match=f"opened by run 'run', {says}; a final opens once"):
         ready.open(**changes)
     assert ready.open().resumed
 
@@ -159,6 +163,23 @@ def test_changed_words_or_keys_are_refused(ready, change, says):
     ready.questions = [replace(q, **change) if q.id == row else q for q in ready.questions]
     with pytest.raises(SealError, match=f"the {says} of sealed row {row}"):
         ready.open()
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"sha256": NaN}', "{"])
+def test_a_seal_that_is_no_json_of_ours_is_refused(ready, text):
+    (ready.records / "seals/first.json").write_text(text)
+    with pytest.raises(SealError, match="the seal 'first' cannot be read .*restore the file"):
+        ready.open()
+
+
+def test_an_opening_under_another_run_id_is_refused_in_a_clear_sentence(ready):
+    ready.open(run="r1")
+    with pytest.raises(SealError) as caught:
+        ready.open(run="r2")
+    assert str(caught.value) == (
+        "final 'first' was opened by run 'r1', not by 'r2'; "
+        "a final opens once, resume that run as it was or seal a new final."
+    )
 
 
 def test_a_missing_row_is_refused(ready):

@@ -1,6 +1,8 @@
 """The capture: what is written is what is read, and a killed one goes on as if nothing had happened."""
 
 import json
+import resource
+import signal
 
 import pytest
 import torch
@@ -136,6 +138,93 @@ def test_a_file_that_lost_numbers_is_refused(pairs, tmp_path):
     file.unlink()
     with pytest.raises(ArtifactError, match="told.f16 has 0 bytes"):
         Capture(tmp_path)
+
+
+def without(line: int):
+    return lambda lines: lines[:line] + lines[line + 1 :]
+
+
+def changed(**fields):
+    """Change the third line of an index."""
+    return lambda lines: [*lines[:2], json.dumps(json.loads(lines[2]) | fields) + "\n", *lines[3:]]
+
+
+@pytest.mark.parametrize(("change", "message"), (
+    (without(0), "line 1 starts at row 8, but the lines before it end at 0"),
+    (without(3), "line 4 starts at row 35, but the lines before it end at 27"),
+    (lambda lines: [lines[1], lines[0], *lines[2:]], "line 1 starts at row 8"),
+    (lambda lines: [*lines[:2], lines[2][:20] + "\n", *lines[3:]], "line 3 is damaged"),
+    (lambda lines: [*lines[:2], lines[2][:20], *lines[3:]], "line 3 is damaged"),
+    (lambda lines: [*lines[:2], "[]\n", *lines[3:]], "line 3 is damaged"),
+    (lambda lines: [*lines[:2], "[" * 100_000 + "\n", *lines[3:]], "line 3 is damaged"),
+    (lambda lines: [*lines[:2], "\udcff\n", *lines[3:]], "index.jsonl is damaged"),
+    (changed(id="0001"), "line 3 repeats question 0001"),
+    (changed(length=9), "line 3 has 9 tokens, 5 of them the question's"),
+    (changed(length="10"), "line 3 is damaged"),
+    (changed(answer=None), "line 3 is damaged"),
+    (changed(more=1), "line 3 is damaged"),
+))  # fmt: skip
+def test_a_damaged_index_is_refused_and_nothing_cut(pairs, tmp_path, change, message):
+    """The tails in told.f16 are found by their place in the index: a lost line would make them another question's."""
+    capture(pairs, tmp_path, LAYERS, ABOUT)
+    index = tmp_path / "index.jsonl"
+    text = "".join(change(index.read_text().splitlines(keepends=True)))
+    index.write_bytes(text.encode(errors="surrogateescape"))
+    before = contents(tmp_path)
+    for use in (lambda: Capture(tmp_path), lambda: capture(pairs, tmp_path, LAYERS, ABOUT)):
+        with pytest.raises(ArtifactError, match=message):
+            use()
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("text", ("{", "[]", "{}", "7", "[" * 100_000, "\udcff", "tail", "layers"))
+def test_a_damaged_configuration_is_refused_and_nothing_cut(pairs, tmp_path, text):
+    capture(pairs, tmp_path, LAYERS, ABOUT)
+    path = tmp_path / "config.json"
+    whole = json.loads(path.read_text())
+    wrong = {"tail": {**whole, "tail": "3"}, "layers": {**whole, "layers": [3, 0, None]}}
+    text = json.dumps(wrong[text]) if text in wrong else text
+    path.write_bytes(text.encode(errors="surrogateescape"))
+    before = contents(tmp_path)
+    for use in (lambda: Capture(tmp_path), lambda: capture(pairs, tmp_path, LAYERS, ABOUT)):
+        with pytest.raises(ArtifactError, match=r"config.json is damaged .*; restore the file or capture anew"):
+            use()
+    assert contents(tmp_path) == before
+
+
+def test_a_lost_configuration_or_a_short_file_costs_no_bytes(pairs, tmp_path):
+    capture(pairs, tmp_path, LAYERS, ABOUT)
+    config = (tmp_path / "config.json").read_bytes()
+    (tmp_path / "config.json").unlink()
+    before = contents(tmp_path)
+    with pytest.raises(ArtifactError, match="holds 7 questions, but config.json is missing"):
+        capture(pairs, tmp_path, LAYERS, ABOUT)
+    assert contents(tmp_path) == before
+    (tmp_path / "config.json").write_bytes(config)
+    with open(tmp_path / "large.f16", "ab") as file:
+        file.write(b"more")
+    (tmp_path / "told.f16").write_bytes(b"")
+    before = contents(tmp_path)
+    with pytest.raises(ArtifactError, match="told.f16 has 0 bytes"):
+        capture(pairs, tmp_path, LAYERS, ABOUT)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("room", (700, 2000, 5000))
+def test_a_full_disk_stops_a_capture_that_then_resumes_to_the_same_bytes(pairs, whole, tmp_path, room):
+    """A file may have `room` bytes; the write that goes beyond fails, as on a full disk."""
+    folder = tmp_path / "full"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            capture(pairs, folder, LAYERS, ABOUT)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert capture(pairs, folder, LAYERS, ABOUT) > 0
+    assert contents(folder) == whole
 
 
 def test_a_folder_without_a_capture_is_named(tmp_path):

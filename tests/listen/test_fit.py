@@ -155,6 +155,17 @@ def test_layers_that_were_not_captured_are_named(planted, tmp_path):
     assert partly.config.used == (1, 2)
 
 
+def test_summing_only_what_is_read_gives_the_same_map(world):
+    planted, found, train, held = world
+    reads = ((2,), (0,), (2, 0))
+    some = [PairSums.gather(found, part, layers={0, 2}) for part in (found.entries[HELD:], found.entries[:HELD])]
+    assert some[0].question.xx.shape[0] < train.question.xx.shape[0]
+    (whole, wanted), (part, report) = fitted(world, reads=reads), fitted((planted, found, *some), reads=reads)
+    assert report == wanted
+    for name, tensor in whole.state_dict().items():
+        torch.testing.assert_close(part.state_dict()[name], tensor)
+
+
 def chosen(world, score, lams=(1e-6, 1e-2, 1.0, 100.0), **how):
     planted, found, train, held = world
     reads = {"right": planted.reads, "wrong": ((0,), (0,), (0,))}

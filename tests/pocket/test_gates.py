@@ -7,7 +7,7 @@ import torch
 
 from legato.pocket import gates
 from legato.pocket.examples import collate, encode
-from legato.pocket.gates import prefix_memory, states_at_tail, told_oracle
+from legato.pocket.gates import first_token, prefix_memory, states_at_tail, told_oracle
 from legato.pocket.prompt import START, TAIL
 from legato.pocket.tiny import tiny_listener
 
@@ -87,3 +87,16 @@ def test_the_probe_finds_the_question_in_deeper_layers_only(examples, projector,
     accuracy = gates.probe(states_at_tail(model, projector, made, {}), first, model.embedding.weight, 60)
     assert accuracy.shape == (2, len(TAIL) + 1)
     assert accuracy[0].max() <= 0.6 and accuracy[1, :-1].min() > 0.85
+
+
+def test_first_tokens_are_counted_where_they_stand(examples, model, projector):
+    """Answers made of what the model itself says at the first slot (three of five) and at the start mark (two)."""
+    made = []
+    for i, e in enumerate(examples):
+        batch = collate([e], FEATURES)
+        n = batch.layouts[0].prompt
+        states = model(batch.embed(model, projector)[:, :n])[0]
+        says = model.logits(states[[n - 9, n - 1]]).argmax(-1).tolist()  # the first of eight slots; the start mark
+        assert says[0] != says[1]
+        made.append(dataclasses.replace(e, answer=(says[0 if i < 3 else 1], *e.answer[1:])))
+    assert first_token(model, projector, made, FEATURES) == (3, 2)

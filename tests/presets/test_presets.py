@@ -57,6 +57,20 @@ def test_no_such_preset_lists_those_there_are():
         presets.read("../pocket")
 
 
+def test_a_folder_without_presets_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(presets, "FOLDER", tmp_path)
+    with pytest.raises(BadInput, match=f"no preset 'pocket', nor any other in {tmp_path}; install Legato again"):
+        presets.read("pocket")
+
+
+def test_a_preset_that_is_no_text_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(presets, "FOLDER", tmp_path)
+    (tmp_path / "pocket.toml").write_bytes(text().encode() + b"# \xff\n")
+    with pytest.raises(BadInput, match=r"pocket.toml is not UTF-8 text .*; restore the file"):
+        presets.read("pocket")
+    assert "is not TOML" in refusal("name = " + "[" * 100_000)
+
+
 def test_unknown_keys_are_refused_with_the_known_ones():
     assert "unknown key 'speed'; known are name, about, artifacts" in refusal('speed = "fast"\n' + text())
     assert "unknown key 'voice'; known are ear, large, small, mapper, residual, control" in refusal(

@@ -118,8 +118,11 @@ class Sums:
     questions: int  # fitted on
 
     @classmethod
-    def gather(cls, captured: Path, progress: bool = True) -> Sums:
-        """One pass over a capture. Raises: BadInput when nothing can be held out, or for another pair's capture."""
+    def gather(cls, captured: Path, which: Sequence[str], progress: bool = True) -> Sums:
+        """One pass over a capture, for the readings `which` of `reads`.
+
+        Raises: BadInput when nothing can be held out, or for another pair's capture.
+        """
         source = Capture(captured)
         large, small, hashes = load_pair()
         _same_models(source, hashes)
@@ -128,7 +131,8 @@ class Sums:
             raise BadInput(
                 f"{captured} holds {len(source.entries)} questions, too few to hold any out; capture some hundreds."
             )
-        sums = (PairSums.gather(source, part, "summing" if progress else None) for part in (train, held))
+        layers = {layer for name in which for read in reads(name) for layer in read}
+        sums = (PairSums.gather(source, part, "summing" if progress else None, layers) for part in (train, held))
         return cls(source, large, small, hashes, *sums, held, len(train))
 
 
@@ -147,7 +151,7 @@ def fit_mapper(
     Of several readings or strengths the one is chosen on top of which the small model says most often what the large
     one said, over questions that were held out (`fit.choose`); the trials come back too.
     """
-    sums = captured if isinstance(captured, Sums) else Sums.gather(captured, progress)
+    sums = captured if isinstance(captured, Sums) else Sums.gather(captured, which, progress)
     large, small = sums.large, sums.small
     checked = sums.held[:CHECKED]
 
@@ -206,13 +210,13 @@ def train(
     """
     if training.control != (mapper is None):
         raise BadInput("a residual corrects a mapper and a control has none: give either --mapper or --control.")
+    stored = None if mapper is None else artifacts.load(mapper)
+    fitted = None if stored is None else shelf.load_mapper(stored)
     source = Capture(captured)
     large, small, hashes = load_pair()
     _same_models(source, hashes)
-    fitted, made_from = None, dict(hashes)
-    if mapper is not None:
-        stored = artifacts.load(mapper)
-        fitted = shelf.load_mapper(stored)
+    made_from = dict(hashes)
+    if stored is not None:
         made_from["mapper"] = parts.weight_hash(stored)
     fit_on, (_, held) = training.chosen(source), split(source.entries)
     labels = {e.id: e.answer for e in fit_on} if gold is None else _references(fit_on, gold, small)
@@ -273,7 +277,7 @@ def _layout(source: Capture, large: PocketListener, small: PocketListener, train
 
 def _same_models(source: Capture, hashes: Mapping[str, str]) -> None:
     for name, sha in hashes.items():
-        if (then := source.config[f"{name}_model"]) != sha:
+        if (then := source.config.get(f"{name}_model")) != sha:
             raise BadInput(f"{source.folder} was captured with another {name} ({then}, now {sha}); capture anew.")
 
 

@@ -1,13 +1,14 @@
 """The command line: parses, calls, prints. Every decision lies behind it; `legato --help` imports no torch.
 
-Exit codes: 0 done; 2 the user can mend it (one sentence on stderr); 130 interrupted; 141 the reader of our output went
-away. A traceback is a bug in Legato.
+Exit codes: 0 done; 2 the user can mend it, a full disk included (one sentence on stderr); 130 interrupted; 141 the
+reader of our output went away. A traceback is a bug in Legato.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from typing import TextIO
 
 import click
 
@@ -33,8 +34,20 @@ for command in (ask, listen, evaluate, bench):
 
 def main(arguments: list[str]) -> int:
     """Run the command line once and return its exit code."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - stays open as long as we run
+        getattr(sys, name).reconfigure(errors="backslashreplace")  # a file name or an answer the terminal cannot show
+    code = _run(arguments)
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")  # a file name or an answer the terminal cannot show
+        try:
+            stream.flush()
+        except OSError:
+            _to_nowhere(stream)
+    return code
+
+
+def _run(arguments: list[str]) -> int:
     try:
         with legato.make_context("legato", list(arguments)) as context:
             legato.invoke(context)
@@ -52,14 +65,24 @@ def main(arguments: list[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains when it ends
         return READER_GONE
+    except OSError as error:
+        what = f"{error.strerror or error}{f' ({error.filename})' if error.filename else ''}"
+        return _complain(f"a file cannot be read or written: {what}; mend that and give the same command again", 2)
     return 0
 
 
 def _complain(sentence: str, code: int) -> int:
-    click.echo(f"legato: {' '.join(sentence.split())}", err=True)
+    try:
+        click.echo(f"legato: {' '.join(sentence.split())}", err=True)
+    except OSError:  # nobody can be told, but the exit code still tells
+        _to_nowhere(sys.stderr)
     return code
+
+
+def _to_nowhere(stream: TextIO) -> None:
+    """Lose what the stream could not write, or the interpreter tries again when it ends and complains."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def run() -> None:

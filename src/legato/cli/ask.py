@@ -9,14 +9,17 @@ import click
 from legato.cli import race
 
 ARMS = ("small", "mapped", "control", "transfer", "large")
+LONGEST = 1000  # tokens of an answer: room for it is made before the first
 
 
 @click.command()
 @click.argument("questions", metavar="QUESTION...", nargs=-1, required=True, type=click.Path())
 @click.option("--arm", type=click.Choice([*ARMS, "all"]), default="transfer", show_default=True, help="Who answers.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a question instead of the table.")
-@click.option("--max-tokens", type=click.IntRange(min=1), default=48, show_default=True, help="End an answer here.")
-@click.option("--force-tokens", type=click.IntRange(min=1), help="Say exactly so many tokens, to measure speed.")
+@click.option(
+    "--max-tokens", type=click.IntRange(1, LONGEST), default=48, show_default=True, help="End an answer here."
+)
+@click.option("--force-tokens", type=click.IntRange(1, LONGEST), help="Say exactly so many tokens, to measure speed.")
 def ask(questions: tuple[str, ...], arm: str, as_json: bool, max_tokens: int, force_tokens: int | None) -> None:
     """Answer spoken questions (WAV, FLAC, OGG or MP3, up to 30 s each).
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from legato.evaluate.questions import Question
+    from legato.evaluate.record import RawRecord
 
 
 class NewFile(click.Path):
@@ -57,6 +58,14 @@ def spoken(rows: Path, audio: Path) -> list[Question]:
 
     read = read_rows(rows)
     return questions.spoken(read, questions.audio_in(audio, [row.id for row in read]))
+
+
+def answered(records: Path, run_name: str) -> list[RawRecord]:
+    """The raw records of a run; those of a closed one must be as they were closed."""
+    from legato.evaluate import layout, ledger, record
+
+    ledger.check_run(records, ledger.verify(records).entries, run_name)
+    return record.read(layout.run(records, run_name))
 
 
 @click.group("eval")
@@ -164,7 +173,11 @@ def audit(context: click.Context, rows: Path | None, audio: Path | None, records
         click.echo(f"FAULT   {fault}")
     for remark in found.remarks:
         click.echo(f"remark  {remark}")
-    click.echo(f"{len(found.faults)} faults in " + ", ".join(f"{n} {what}" for what, n in found.checked.items()))
+    faults, *checked = (
+        f"{n} {what.removesuffix('s') if n == 1 else what}"
+        for what, n in {"faults": len(found.faults), **found.checked}.items()
+    )
+    click.echo(f"{faults} in {', '.join(checked)}")
     if found.faults:
         context.exit(1)
 
@@ -188,10 +201,9 @@ def promote(candidate: str, final: str, note: str, records: Path) -> None:
 @records_option
 def agreement(run_name: str, as_json: bool, records: Path) -> None:
     """How far each arm of RUN says what the large model says, for talk that has no right answer."""
-    from legato.evaluate import layout, record
     from legato.evaluate.agreement import agreement as agree
 
-    found = agree(record.read(layout.run(records, run_name)))
+    found = agree(answered(records, run_name))
     if as_json:
         click.echo(json.dumps(found))
         return
@@ -216,10 +228,10 @@ def sheet(run_name: str, rows: Path, salt: str, out: Path, key: Path, records: P
     """Make a blind sheet of RUN's replies, and its key."""
     from legato.corpora.rows import read_rows
     from legato.evaluate import judge as judging
-    from legato.evaluate import layout, lines, record
+    from legato.evaluate import lines
 
     texts = {row.id: row.question for row in read_rows(rows)}
-    made, secret = judging.make_sheet(record.read(layout.run(records, run_name)), texts, salt=salt)
+    made, secret = judging.make_sheet(answered(records, run_name), texts, salt=salt)
     lines.write_whole(out, made)
     lines.write_whole(key, secret)
     click.echo(f"{out}: {len(made['items'])} replies to score from 1 to 5")

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from legato.cli.evaluate import AUDIO, FILE, FOLDER, PICTURE, json_option
+from legato.errors import BadInput
 
 READS = ("nearest", "late", "all")
 captured_argument = click.argument("captured", metavar="CAPTURE", type=FOLDER)
@@ -35,6 +36,8 @@ def capture(out: Path, rows: Path, audio: Path | None, every_layer: bool) -> Non
     from legato.evaluate.questions import audio_in
 
     read = read_rows(rows)
+    if not read:
+        raise BadInput(f"{rows} holds no rows; give a JSONL file with one row a line.")
     files = None if audio is None else audio_in(audio, [row.id for row in read])
     added = transfer.capture_rows(out, read, files, every_layer=every_layer)
     click.echo(f"{out}: {added} questions captured, {len(read) - added} were there")

@@ -81,8 +81,10 @@ _TYPES = {field.name: bool if "held" in field.name else str for field in fields(
 def _parse(line: str, where: str) -> Row:
     try:
         data = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise BadInput(f"{where} is not JSON ({error.msg}); each line must be one row object") from error
+        json.dumps(data, ensure_ascii=False).encode()  # half of a surrogate pair is no text
+    except (ValueError, RecursionError) as error:
+        reason = getattr(error, "msg", error)
+        raise BadInput(f"{where} is not JSON ({reason}); each line must be one row object") from error
     if not isinstance(data, dict):
         raise BadInput(f"{where} is a {type(data).__name__}; each line must be one row object")
     for key in data:

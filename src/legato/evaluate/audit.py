@@ -30,11 +30,12 @@ class Findings:
     checked: dict[str, int] = field(default_factory=dict)  # what -> how many
 
     def attempt(self, check: Callable[[], Any]) -> Any:
-        """The result of a check; one that raises becomes a fault and gives None."""
+        """The result of a check; one that raises becomes a fault, once however many checks find it, and gives None."""
         try:
             return check()
         except LegatoError as error:
-            self.faults.append(str(error))
+            if str(error) not in self.faults:
+                self.faults.append(str(error))
             return None
 
 
@@ -117,11 +118,7 @@ def _runs(
 ) -> None:
     """What the ledger says of runs, against their files."""
     for closed in (e for e in entries if e.event == "closed"):
-        path = layout.run(records, closed.data["run"])
-        if not path.is_file():
-            found.faults.append(f"run {closed.data['run']!r} is finished in the ledger, but {path.name} is missing.")
-        elif file_sha256(path) != closed.data["sha256"]:
-            found.faults.append(f"{path.name} was changed after run {closed.data['run']!r} was finished.")
+        found.attempt(lambda run=closed.data["run"]: ledger.check_run(records, entries, run))
     for opened in (e for e in entries if e.event == "opened"):
         held, frozen = seals.get(opened.data["seal"]), candidates.get(opened.data["candidate"])
         if held and held.sha256 != opened.data["seal_sha256"]:
@@ -156,8 +153,15 @@ def _heard(found: Findings, held: Seal, known: Mapping[str, Question]) -> None:
             found.faults.append(f"row {row.id} of seal {held.name!r} differs from the question at hand.")
         elif (audio := found.attempt(q.audio)) is not None and audio.sha256 != row.audio_sha256:
             found.faults.append(f"the recording of row {row.id} of seal {held.name!r} was changed.")
-    if missing:
-        found.remarks.append(f"{missing} of {held.n} questions of seal {held.name!r} are not at hand, so not compared.")
+    if not known:
+        found.remarks.append(
+            f"the rows and recordings of seal {held.name!r} were not given, so words, keys and audio were not compared "
+            "with it; to do so, give --rows and --audio."
+        )
+    elif missing:
+        found.remarks.append(
+            f"{missing} of the {held.n} rows of seal {held.name!r} are not among those given, so not compared."
+        )
 
 
 def _pinned(found: Findings, records: Path, candidate: Candidate) -> None:
@@ -195,7 +199,7 @@ def _run(
     if scanned is None:
         return
     found.checked["records"] = found.checked.get("records", 0) + len(scanned.records)
-    if scanned.torn:
+    if scanned.torn and entries is not None and ledger.last(entries, "closed", run=path.stem) is None:
         found.remarks.append(f"{path.name} ends in a torn line; resuming its run repairs it.")
     names = {r.seal for r in scanned.records}
     if names <= {None}:

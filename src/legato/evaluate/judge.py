@@ -83,7 +83,7 @@ def read_sheet(path: Path) -> dict[str, Any]:
         BadInput: it is no sheet, a question or reply was changed, or a score is not a whole number from 1 to 5.
     """
     try:
-        sheet = json.loads(path.read_text(encoding="utf-8"))
+        sheet = lines.loads(path.read_bytes())
     except (OSError, ValueError) as error:
         raise BadInput(f"{path} cannot be read as a sheet ({error}); make one from raw records.") from error
     items = sheet.get("items") if isinstance(sheet, dict) else None
@@ -108,7 +108,7 @@ def read_key(path: Path) -> dict[str, Any]:
         BadInput: it is no key.
     """
     try:
-        key = json.loads(path.read_text(encoding="utf-8"))
+        key = lines.loads(path.read_bytes())
     except (OSError, ValueError) as error:
         raise BadInput(
             f"{path} cannot be read as a key ({error}); use the one that was made with the sheet."

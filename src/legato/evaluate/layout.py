@@ -10,7 +10,6 @@ records/promotions/<name>.json  what a serving bridge may load
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 from pathlib import Path
@@ -77,9 +76,9 @@ def read_signed(path: Path, what: str) -> dict[str, Any]:
         SealError: it is missing, is no JSON object, or its content no longer has its SHA-256; the message names `what`.
     """
     try:
-        body = json.loads(path.read_text(encoding="ascii"))
+        body = lines.loads(path.read_bytes())
     except FileNotFoundError as error:
-        raise SealError(f"there is no {what} ({path}); make it first.") from error
+        raise SealError(f"there is no {what} ({path}); make it first, or restore the file.") from error
     except (OSError, ValueError) as error:
         raise SealError(f"the {what} cannot be read ({path}: {error}); restore the file.") from error
     if not isinstance(body, dict) or body.get("sha256") != digest(body):

@@ -16,6 +16,7 @@ from typing import Any
 
 from legato.errors import BadInput, SealError
 from legato.evaluate import layout, lines
+from legato.evaluate.questions import file_sha256
 
 GENESIS = "0" * 64
 EVENTS = ("sealed", "frozen", "opened", "resumed", "closed", "promoted", "repaired")
@@ -100,6 +101,25 @@ def last(entries: list[Entry], event: str, **data: Any) -> Entry | None:
         if entry.event == event and all(entry.data.get(k) == v for k, v in data.items()):
             return entry
     return None
+
+
+def check_run(records: Path, entries: list[Entry], run: str) -> bool:
+    """Whether a run was closed; if it was, its file must be the one that was closed, byte for byte.
+
+    Raises:
+        SealError: the file of a closed run is missing or was changed; the message names the run and both hashes.
+    """
+    closed = last(entries, "closed", run=run)
+    if closed is None:
+        return False
+    path = layout.run(records, run)
+    found = f"found sha256 {file_sha256(path)}" if path.is_file() else "the file is missing"
+    if found != f"found sha256 {closed.data['sha256']}":
+        raise SealError(
+            f"{path.name} was changed after run {run!r} was closed: the ledger holds sha256 {closed.data['sha256']}, "
+            f"{found}; restore the file."
+        )
+    return True
 
 
 @contextmanager

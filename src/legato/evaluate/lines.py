@@ -19,10 +19,34 @@ from filelock import FileLock, Timeout
 from legato.artifacts import write_atomic
 from legato.errors import BadInput
 
+DEEPEST = 16  # levels of a JSON value; ours have up to five
+
 
 def dumps(value: Any) -> bytes:
     """The one spelling of a JSON value that we write and hash: ASCII, no spaces, sorted keys, no NaN."""
     return json.dumps(value, ensure_ascii=True, separators=(",", ":"), sort_keys=True, allow_nan=False).encode()
+
+
+def loads(data: bytes) -> Any:
+    """A JSON value of ours from UTF-8 bytes.
+
+    Raises:
+        ValueError: it is no JSON, holds NaN or an infinity, or is nested deeper than anything that we write.
+    """
+    try:
+        value = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [v for x in level if isinstance(x, dict | list) for v in (x.values() if isinstance(x, dict) else x)]
+    if level:  # Python reads about a thousand levels, and fails where the value is hashed or shown
+        raise ValueError("nested too deeply")
+    return value
+
+
+def _refuse_constant(word: str) -> None:
+    raise ValueError(f"{word} is not a number")
 
 
 @dataclass(frozen=True)
@@ -56,16 +80,12 @@ def parse(line: bytes, where: str) -> dict[str, Any]:
         BadInput: it is not one; `where` names the line in the message.
     """
     try:
-        value = json.loads(line.decode("utf-8"), parse_constant=_refuse_constant)
+        value = loads(line)
     except ValueError as error:  # also a UnicodeDecodeError
         raise BadInput(f"{where} is not JSON ({error}); restore the file, a record is never edited.") from error
     if not isinstance(value, dict):
         raise BadInput(f"{where} holds a {type(value).__name__}; each line is one JSON object.")
     return value
-
-
-def _refuse_constant(word: str) -> None:
-    raise ValueError(f"{word} is not a number")
 
 
 class Appender:

@@ -1,7 +1,8 @@
 """Every headline figure, re-derived from raw records alone: as JSON, as a table, as a plot.
 
 Scoring, pairing and intervals are computed here anew each time, with fixed seeds, so two calls on the same records give
-the same bytes. The seal is consulted for one thing only: whether all of its rows are there.
+the same bytes. The ledger is believed only where its chain holds, and a run only where it is the one that was closed:
+its file, its seal and its candidate are held against the ledger before anything is counted.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legato.errors import BadInput, MissingExtra, SealError
-from legato.evaluate import answers, layout, ledger, record, seal, statistics
+from legato.evaluate import answers, layout, ledger, promote, record, seal, statistics
 from legato.evaluate.answers import Score
+from legato.evaluate.ledger import Entry
 from legato.evaluate.record import RawRecord, Timings
 from legato.evaluate.statistics import Estimate
 
@@ -32,14 +34,19 @@ def report(records: Path) -> dict[str, Any]:
 
     Raises:
         BadInput: a record file is damaged.
-        SealError: the ledger is broken, a run was never opened, or it holds rows that its seal does not.
+        SealError: the ledger is broken; the file of a closed run is missing or was changed; the seal or candidate of a
+            run was changed; a run was never opened or holds rows that its seal does not.
     """
+    entries = ledger.verify(records).entries
+    for entry in entries:
+        if entry.event == "closed":
+            ledger.check_run(records, entries, entry.data["run"])
     finals, unfinished = [], []
     for path in sorted((records / "runs").glob("*.jsonl")):
         found = record.scan(path)
         if not any(r.seal for r in found.records):
             continue
-        missing, closed = _missing(records, found.records)
+        missing, closed = _missing(records, entries, path.stem, found.records)
         if missing or not closed:
             unfinished.append({"run": path.stem, "seal": found.records[0].seal, "missing": missing})
         else:
@@ -52,27 +59,38 @@ def final(records: Path, run: str) -> dict[str, Any]:
 
     Raises:
         BadInput: there is no such run, or it is damaged.
-        SealError: it is not finished, or belongs to no seal.
+        SealError: it is not finished or belongs to no seal, or one of those of `report`.
     """
+    entries = ledger.verify(records).entries
+    ledger.check_run(records, entries, run)
     found = record.read(layout.run(records, run))
     if not found or found[0].seal is None:
         raise SealError(f"run {run!r} holds no answers to a sealed final.")
-    missing, closed = _missing(records, found)
+    missing, closed = _missing(records, entries, run, found)
     if missing or not closed:
         raise SealError(f"run {run!r} is not finished ({missing} answers are missing); resume it.")
     return summarise(found)
 
 
-def _missing(records: Path, found: Sequence[RawRecord]) -> tuple[int, bool]:
+def _missing(records: Path, entries: list[Entry], run: str, found: Sequence[RawRecord]) -> tuple[int, bool]:
     """How many answers a run lacks (each opened arm owes one for every sealed row), and whether it was closed."""
-    name, run = found[0].seal, found[0].run
+    name = found[0].seal
     if {(r.seal, r.run) for r in found} != {(name, run)} or name is None:
         raise SealError(f"run {run!r} mixes records of several seals or runs; restore its file.")
-    entries = ledger.verify(records).entries
     opened = ledger.last(entries, "opened", seal=name, run=run)
     if opened is None:
         raise SealError(f"run {run!r} answers final {name!r}, which it never opened; restore the ledger.")
-    owed = {(row.id, arm) for row in seal.read(records, name).rows for arm in opened.data["arms"]}
+    held, frozen = seal.read(records, name), promote.read(records, opened.data["candidate"])
+    for what, sha, recorded in (
+        (f"seal {held.name!r}", held.sha256, opened.data["seal_sha256"]),
+        (f"candidate {frozen.name!r}", frozen.sha256, opened.data["candidate_sha256"]),
+    ):
+        if sha != recorded:
+            raise SealError(
+                f"run {run!r} was opened with another {what}: the ledger holds sha256 {recorded}, found {sha}; "
+                "restore the file."
+            )
+    owed = {(row.id, arm) for row in held.rows for arm in opened.data["arms"]}
     have = {(r.row, r.arm) for r in found}
     if strange := have - owed:
         row, arm = min(strange)

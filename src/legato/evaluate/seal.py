@@ -278,8 +278,9 @@ def _resume(book: ledger.Book, before: ledger.Entry, terms: dict[str, Any], answ
         raise SealError(f"final {name!r} was opened and finished by run {run!r}; a final opens once, seal a new one.")
     for key, value in terms.items():
         if before.data[key] != value:
+            how = "not by" if key == "run" else f"with {key} {before.data[key]!r}, not"
             raise SealError(
-                f"final {name!r} was opened by run {run!r} with {key} {before.data[key]!r}, not {value!r}; "
+                f"final {name!r} was opened by run {run!r}, {how} {value!r}; "
                 "a final opens once, resume that run as it was or seal a new final."
             )
     resumed = book.last("resumed", run=run)

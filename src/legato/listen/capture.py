@@ -38,6 +38,7 @@ FILES = ("large", "small", "told")
 CONFIG, INDEX = "config.json", "index.jsonl"
 MEASURED = ("header", "tail", *FILES)  # keys of the configuration that follow from the questions
 TELL = "Say {answer}"
+MEND = "restore the file or capture anew into another folder"
 
 
 @dataclass(frozen=True)
@@ -60,16 +61,18 @@ class Capture:
         config: what was captured between whom, and "layers", "header", "tail" and the shape of a row in each file.
         layers: of the large model, in large.f16's order.
 
-    Raises: BadInput where no question was captured, ArtifactError where a file is shorter than the index says.
+    Raises: BadInput where no question was captured; ArtifactError where the configuration or the index is damaged, or a
+        file is shorter than the index says.
     """
 
     def __init__(self, folder: Path) -> None:
-        if not (folder / CONFIG).exists():
+        config = read_config(folder)
+        if config is None:
             raise BadInput(f"{folder} holds no capture (no {CONFIG}); make one with: legato listen capture")
         self.folder = folder
-        self.config: dict[str, Any] = json.loads((folder / CONFIG).read_text())
-        self.layers: tuple[int, ...] = tuple(self.config["layers"])
-        self.entries = [read_entry(line) for line in whole_lines(folder / INDEX)]
+        self.config = config
+        self.layers: tuple[int, ...] = tuple(config["layers"])
+        self.entries = read_index(folder, config)
         if not self.entries:
             raise BadInput(f"{folder} holds no captured question yet; make some with: legato listen capture")
         self._at = {e.id: i for i, e in enumerate(self.entries)}
@@ -99,13 +102,66 @@ class Capture:
 
 def whole_lines(path: Path) -> list[str]:
     """Lines of a JSONL file that were written to their end; none where there is no file."""
-    return path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
+    try:
+        return path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
+    except UnicodeDecodeError as error:
+        raise ArtifactError(f"{path} is damaged ({error}); {MEND}.") from None
 
 
-def read_entry(line: str) -> Entry:
-    """One line of the index."""
-    fields = json.loads(line)
-    return Entry(**{**fields, "answer": tuple(fields["answer"]), "own": tuple(fields["own"])})
+def read_config(folder: Path) -> dict[str, Any] | None:
+    """What the folder's capture was made of; None where there is none. Raises ArtifactError where it is damaged."""
+    path = folder / CONFIG
+    if not path.exists():
+        return None
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ArtifactError(f"{path} is damaged ({error}); {MEND}.") from None
+    sizes = {"layers": list, "header": int, "tail": int} | dict.fromkeys(FILES, list)
+    for key, kind in sizes.items():
+        if not isinstance(config, dict) or not isinstance(config.get(key), kind):
+            raise ArtifactError(f"{path} is damaged ({key!r} is not in it, or is no {kind.__name__}); {MEND}.")
+        if not all(type(n) is int and n >= 0 for n in (config[key] if kind is list else [config[key]])):
+            raise ArtifactError(f"{path} is damaged ({key!r} is {config[key]}); {MEND}.")
+    return config
+
+
+def read_index(folder: Path, config: Mapping[str, Any]) -> list[Entry]:
+    """The index, whose lines must follow each other without a gap: they alone say which rows are whose.
+
+    Raises: ArtifactError where a line is damaged, lost, repeated or out of order.
+    """
+    entries: list[Entry] = []
+    known: set[str] = set()
+    start = 0
+    for number, line in enumerate(whole_lines(folder / INDEX), 1):
+        where = f"{folder / INDEX} line {number}"
+        e = read_entry(line, where)
+        if e.start != start:
+            raise ArtifactError(f"{where} starts at row {e.start}, but the lines before it end at {start}, so that one "
+                                f"was lost or changed; {MEND}.")
+        if e.length != config["header"] + e.question + config["tail"] or e.question < 0:
+            raise ArtifactError(f"{where} has {e.length} tokens, {e.question} of them the question's, which does not "
+                                f"fit {CONFIG}; {MEND}.")
+        if e.id in known:
+            raise ArtifactError(f"{where} repeats question {e.id}; {MEND}.")
+        known.add(e.id)
+        entries.append(e)
+        start += e.length
+    return entries
+
+
+def read_entry(line: str, where: str = f"a line of {INDEX}") -> Entry:
+    """One line of the index. Raises ArtifactError, which names `where`, if it is damaged."""
+    try:
+        fields = json.loads(line)
+        found = Entry(**{**fields, "answer": tuple(fields["answer"]), "own": tuple(fields["own"])})
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ArtifactError(f"{where} is damaged ({error}); {MEND}.") from None
+    numbers = (found.question, found.length, found.start, *found.answer, *found.own)
+    if not isinstance(found.id, str) or not all(type(n) is int for n in numbers):
+        raise ArtifactError(f"{where} is damaged (an id that is no text or a count that is no number); {MEND}.")
+    return found
 
 
 def rows_of(entries: Sequence[Entry], tail: int) -> dict[str, int]:
@@ -162,26 +218,28 @@ def capture(pairs: Iterable[Pair], folder: Path, layers: tuple[int, ...], about:
         about: what identifies the models and the data, kept in config.json beside what is `MEASURED`.
 
     Raises:
-        ArtifactError: the folder was captured with another `about` or other layers (nothing in it is changed), or a
-            file is shorter than the index says.
+        ArtifactError: the folder was captured with another `about` or other layers, its configuration or index is
+            damaged, or a file is shorter than the index says. Nothing in it is changed then.
         OrganMismatch: a question has another prompt shape than those before it, or numbers beyond float16.
     """
     folder.mkdir(parents=True, exist_ok=True)
     assert not about.keys() & {"layers", *MEASURED}, about.keys()
     identity = {**about, "layers": list(layers)}
-    config = json.loads((folder / CONFIG).read_text()) if (folder / CONFIG).exists() else None
+    config = read_config(folder)
+    lines = whole_lines(folder / INDEX)
     if config is not None:
         _require_identity(folder, config, identity)
-    lines = whole_lines(folder / INDEX)
-    done = [read_entry(line) for line in lines]
+    elif lines:
+        raise ArtifactError(f"{folder / INDEX} holds {len(lines)} questions, but {CONFIG} is missing; {MEND}.")
+    done = read_index(folder, config) if config else []
     known = {e.id for e in done}
     rows = rows_of(done, config["tail"] if config else 0)
     start, added = rows["large"], 0
+    sizes = {name: 2 * rows[name] * prod(config[name]) if config else 0 for name in FILES}
+    for name, size in sizes.items():  # all of them before one is cut
+        require_size(folder / f"{name}.f16", size)
     with ExitStack() as stack:
-        files = {}
-        for name in FILES:
-            size = 2 * rows[name] * prod(config[name]) if config else 0
-            files[name] = stack.enter_context(_appending(folder / f"{name}.f16", size))
+        files = {name: stack.enter_context(_appending(folder / f"{name}.f16", size)) for name, size in sizes.items()}
         index = stack.enter_context(_appending(folder / INDEX, sum(len(line.encode()) + 1 for line in lines)))
         for p in pairs:
             if p.id in known:
@@ -229,7 +287,6 @@ def _difference(found: Mapping[str, Any], known: Mapping[str, Any]) -> str:
 
 def _appending(path: Path, size: int):
     """The file opened at byte `size`, where it is cut off."""
-    require_size(path, size)
     file = open(path, "ab")  # noqa: SIM115 - the caller closes it
     file.truncate(size)
     return file

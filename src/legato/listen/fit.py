@@ -11,7 +11,7 @@ Shapes: T tokens, L layers, F and G numbers per token and layer (source, target)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from statistics import fmean
@@ -37,10 +37,19 @@ class PairSums:
     question: RidgeSums
     tail: RidgeSums
     header: Tensor  # (header, L, G): the small model's constant header
+    layers: tuple[int, ...]  # of the large model, that were summed
 
     @classmethod
-    def gather(cls, capture: Capture, entries: Iterable[Entry], progress: str | None = None) -> PairSums:
+    def gather(
+        cls,
+        capture: Capture,
+        entries: Iterable[Entry],
+        progress: str | None = None,
+        layers: Collection[int] | None = None,
+    ) -> PairSums:
         """One pass over `entries`, a few thousand rows at a time; `progress` names the bar, if one is wanted.
+
+        Its work grows with the square of how many `layers` are summed; all that were captured by default.
 
         Questions that were read as words stand where no audio ever will: they count for the tail, and for the
         question only if none was heard.
@@ -51,7 +60,9 @@ class PairSums:
         if not entries:
             raise BadInput(f"there is no question of {capture.folder} to sum over; capture more.")
         header, tail = capture.config["header"], capture.config["tail"]
-        source, target = (prod(capture.config[name]) for name in ("large", "small"))
+        kept = [layer for layer in capture.layers if layers is None or layer in layers]
+        columns = [capture.layers.index(layer) for layer in kept]
+        source, target = len(kept) * capture.config["large"][1], prod(capture.config["small"])
         question = RidgeSums.empty(source, target)
         tails = RidgeSums.empty(source, 2 * target, classes=tail)
         any_heard = any(e.heard for e in entries)
@@ -60,7 +71,7 @@ class PairSums:
             some = entries[at : at + QUESTIONS_AT_ONCE]
             words, ends = [], []
             for e in some:
-                x, y, end = capture.large(e).flatten(1), capture.small(e).flatten(1), header + e.question
+                x, y, end = capture.large(e)[:, columns].flatten(1), capture.small(e).flatten(1), header + e.question
                 if e.heard or not any_heard:
                     words.append((x[header:end], y[header:end]))
                 ends.append((x[end:], torch.cat((y[end:], capture.told(e).flatten(1)), dim=1)))
@@ -70,7 +81,7 @@ class PairSums:
             tails.add(*(torch.cat(rows) for rows in zip(*ends, strict=True)), positions)
             bar.update(len(some))
         bar.close()
-        return cls(question, tails, capture.small(entries[0])[:header])
+        return cls(question, tails, capture.small(entries[0])[:header], tuple(kept))
 
 
 @dataclass(frozen=True)
@@ -104,15 +115,15 @@ def fit(capture: Capture, train: PairSums, held: PairSums, reads: tuple[tuple[in
     if not lam > 0:
         raise BadInput(f"lambda is {lam}, but it must be above 0.")
     config = MapConfig(source, small, reads, capture.config["header"], capture.config["tail"])
-    missing = set(config.used) - set(capture.layers)
+    missing = set(config.used) - set(train.layers)
     if missing:
         raise BadInput(
-            f"layers {sorted(missing)} of the large model were not captured; captured are {list(capture.layers)}."
+            f"layers {sorted(missing)} of the large model were not captured; captured are {list(train.layers)}."
         )
     mapper = CacheMapper(config)
     mapper.header.copy_(train.header)
     F, G = capture.config["large"][1], capture.config["small"][1]
-    at = {layer: torch.arange(i * F, (i + 1) * F) for i, layer in enumerate(capture.layers)}
+    at = {layer: torch.arange(i * F, (i + 1) * F) for i, layer in enumerate(train.layers)}
     readers: dict[tuple[int, ...], list[int]] = {}
     for layer, layers in enumerate(reads):
         readers.setdefault(layers, []).append(layer)

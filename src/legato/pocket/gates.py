@@ -3,9 +3,11 @@
 1. tail only = everything: a model that may look at the tail alone answers as well as one that may look at all;
 2. tail hidden = chance: without its tail the small model has nothing to answer from;
 3. told oracle >= .95: the small model's own tail, told the answer in words, put behind another question, speaks it;
-4. probe >= .9 of the model's accuracy: the answer's first token can be read linearly from the last mapped position.
+4. read-out >= .9: the answer's first token can be read linearly from the first slot, which training asked for it, as
+   often as from the start mark (`first_token`: by the model's own output matrix). A ridge fitted on a few thousand
+   questions (`probe` on `states_at_tail`) is a lower bound beside it: it has fewer examples than there are answers.
 
-The first two are `train.key_accuracy` under a mask, the last is `probe` on `states_at_tail`.
+The first two are `train.key_accuracy` under a mask.
 
 Shapes: B batch, T tokens, L layers, H key/value heads, D head width, C model width, N questions.
 """
@@ -57,6 +59,22 @@ def told_oracle(
         states = model(model.embed(inputs), memory=memory)
         right += bool((model.logits(states[0]).argmax(-1) == torch.tensor(e.answer[: e.key])).all())
     return right / len(examples)
+
+
+@torch.no_grad()
+def first_token(
+    model: Transformer, projector: nn.Module, examples: Sequence[Example], features: Mapping[str, Tensor]
+) -> tuple[int, int]:
+    """How many first answer tokens the output matrix reads right at the first slot, and at the start mark."""
+    right = [0, 0]
+    for at in range(0, len(examples), 32):
+        part = list(examples[at : at + 32])
+        batch = collate(part, features)
+        states = model(batch.embed(model, projector), mask=batch.mask)
+        for i, wanted in enumerate((layout.slots.start, layout.prompt - 1) for layout in batch.layouts):
+            ids = model.logits(states[i, list(wanted)]).argmax(-1)
+            right = [r + (found == part[i].answer[0]) for r, found in zip(right, ids.tolist(), strict=True)]
+    return right[0], right[1]
 
 
 @torch.no_grad()

