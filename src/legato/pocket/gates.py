@@ -4,8 +4,9 @@
 2. tail hidden = chance: without its tail the small model has nothing to answer from;
 3. told oracle >= .95: the small model's own tail, told the answer in words, put behind another question, speaks it;
 4. read-out >= .9: the answer's first token can be read linearly from the first slot, which training asked for it, as
-   often as from the start mark (`first_token`: by the model's own output matrix). A ridge fitted on a few thousand
-   questions (`probe` on `states_at_tail`) is a lower bound beside it: it has fewer examples than there are answers.
+   often as from the start mark (`first_token`: by the model's own output matrix, after the last layer, whose output no
+   map reads). Beside it stands the stricter form: a ridge on what enters the layers there (`probe` on
+   `states_at_tail`) against the model's accuracy. With a few thousand questions for as many answers it falls short.
 
 The first two are `train.key_accuracy` under a mask.
 
