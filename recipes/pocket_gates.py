@@ -3,7 +3,7 @@
     python recipes/pocket_gates.py OUT.json --rows SELECT.jsonl [--clips CLIPS --features FEATURES] [--drawn N]
 
 The gates and their bounds: `legato.pocket.gates`. Questions are the selection's, read as words and, with --clips,
-heard. The probe is fitted on N other questions (4,000), drawn from the train split and read as words.
+heard. The lens is fitted on N other questions (4,000), drawn from the train split and read as words.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from legato.corpora.rows import read_rows
 from legato.corpora.world import draw
 from legato.pocket.examples import Example, encode
 from legato.pocket.features import Features
-from legato.pocket.gates import first_token, probe, states_at_tail, told_oracle
+from legato.pocket.gates import read_out, told_oracle
 from legato.pocket.listener import PocketListener
+from legato.pocket.pair import READ
 from legato.pocket.train import key_accuracy
 from voices.shards import read_entries
 
@@ -36,15 +37,6 @@ def views(model: PocketListener, examples: Sequence[Example], features: Mapping[
         name: key_accuracy(model.model, model.projector, list(examples), features, **view)
         for name, view in VIEWS.items()
     }
-
-
-def probed(model: PocketListener, fit_on: Sequence[Example], examples: Sequence[Example]) -> float:
-    """Share of answers whose first token a ridge reads off the tail, at the best mapped position and layer."""
-    asked = [*fit_on, *examples]
-    states = states_at_tail(model.model, model.projector, asked, {})
-    first = torch.tensor([e.answer[0] for e in asked])
-    found = probe(states, first, model.model.embedding.weight, len(fit_on))
-    return round(float(found[:, :-1].max()), 4)  # the last row is the start mark, which is not mapped
 
 
 def main() -> None:
@@ -68,10 +60,10 @@ def main() -> None:
     found: dict[str, Any] = {"weights": hashes}
     for name, model in (("large", large), ("small", small)):
         found[name] = {way: views(model, examples, features) for way, examples in ways.items()}
-        found[name]["first token at the first slot, at the start mark"] = {
-            way: first_token(model.model, model.projector, examples, features) for way, examples in ways.items()
-        }
-        found[name]["ridge probe at the best mapped position"] = probed(model, fit_on, read)
+        layers = READ if name == "large" else range(model.geometry.layers)
+        slots, said = read_out(model.model, model.projector, fit_on, read, {}, tuple(layers))
+        found[name]["first token by a lens at each slot"] = slots
+        found[name]["first token said at the start mark"] = said
         print(json.dumps({name: found[name]}), flush=True)
     asked = read[:ORACLE]
     found["small"]["told oracle"] = {

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from legato.probe import probe
+from legato.probe import lens, probe
 
 
 @pytest.fixture
@@ -50,3 +50,27 @@ def test_half_precision_states_are_probed_as_they_are(draw):
     embedding = torch.randn(4, 6, generator=draw)
     states = (embedding[tokens] + 0.01 * torch.randn(80, 6, generator=draw))[:, None, None].bfloat16()
     assert probe(states, tokens, embedding.bfloat16(), 60)[0, 0] == 1
+
+
+def test_a_lens_recovers_a_linear_relation_and_keeps_its_mean(draw):
+    x = torch.randn(300, 6, generator=draw) * torch.tensor([1e-3, 1, 1, 10, 1, 1e3]) + 4
+    states = x @ torch.randn(6, 9, generator=draw) + 7
+    guess = lens(x, states, 200, lam=1e-6)
+    assert guess.shape == (100, 9)
+    assert ((guess - states[200:]).norm(dim=0) < 1e-3 * states.std(0) * 10).all()
+    unrelated = torch.randn(300, 6, generator=draw)
+    flat = lens(unrelated, states, 200, lam=1e4)
+    torch.testing.assert_close(flat, states[:200].mean(0).expand(100, 9), rtol=1e-2, atol=0.05 * states.std().item())
+
+
+def test_a_lens_is_the_ridge_written_out(draw):
+    x, states = torch.randn(40, 5, generator=draw).double() * 3 + 1, torch.randn(40, 4, generator=draw).double()
+    a = (x - x[:30].mean(0)) / x[:30].std(0)
+    gram = a[:30].T @ a[:30]
+    weight = torch.linalg.inv(gram + 0.5 * gram.diagonal().mean() * torch.eye(5)) @ a[:30].T @ (states[:30] - states[:30].mean(0))
+    torch.testing.assert_close(lens(x, states, 30, lam=0.5).double(), a[30:] @ weight + states[:30].mean(0), rtol=1e-4, atol=1e-5)
+
+
+def test_inputs_that_never_vary_blow_nothing_up(draw):
+    x = torch.cat((torch.full((40, 2), 3.25), torch.randn(40, 1, generator=draw)), dim=1)
+    assert lens(x, x[:, 2:], 30).abs().max() < 10

@@ -1,7 +1,7 @@
-"""Linear probes: can a token be read off states by one matrix, and where?
+"""Linear probes: can a token, or a state, be read off other states by one matrix, and where?
 
-A measuring device, not a model: a ridge from states to unit embeddings, fitted on some questions and tried on others.
-It says what is there to be read, not that anything reads it.
+Measuring devices, not models: ridges fitted on some questions and tried on others. They say what is there to be read,
+not that anything reads it.
 
 Shapes: N questions, L layers, P positions, F numbers per state, C model width.
 """
@@ -37,3 +37,21 @@ def probe(states: Tensor, tokens: Tensor, embedding: Tensor, train: int, lam: fl
         guess = (x[:, train:] @ weight @ targets.T).argmax(-1)  # (P, N - train)
         accuracy[layer] = (guess == labels[train:]).float().mean(1)
     return accuracy
+
+
+def lens(x: Tensor, states: Tensor, train: int, lam: float = 1e-2) -> Tensor:
+    """A linear guess at a model's states from something earlier (a tuned lens, Belrose et al., arXiv 2303.08112).
+
+    A ridge on standardised inputs, fitted on the first `train` questions; the guesses for the rest, (N - train, C).
+
+    Args:
+        x: (N, F). states: (N, C).
+        lam: ridge strength relative to the mean input variance.
+    """
+    x, states = x.float(), states.float()
+    mean = states[:train].mean(0)
+    # What never varies has nothing to say: it stays near zero instead of being blown up.
+    x = (x - x[:train].mean(0)) / x[:train].std(0).clamp_min(1e-6)
+    gram = x[:train].mT @ x[:train]
+    gram.diagonal().add_(lam * gram.diagonal().mean().clamp_min(1e-6))
+    return x[train:] @ torch.linalg.solve(gram, x[:train].mT @ (states[:train] - mean)) + mean

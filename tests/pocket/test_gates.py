@@ -5,10 +5,9 @@ import dataclasses
 import pytest
 import torch
 
-from legato.pocket import gates
 from legato.pocket.examples import collate, encode
-from legato.pocket.gates import first_token, prefix_memory, states_at_tail, told_oracle
-from legato.pocket.prompt import START, TAIL
+from legato.pocket.gates import at_slots, prefix_memory, read_out, told_oracle
+from legato.pocket.prompt import SLOTS, START, TAIL
 from legato.pocket.tiny import tiny_listener
 
 FEATURES = {"clip": torch.randn(4, 5, generator=torch.Generator().manual_seed(1))}
@@ -66,37 +65,29 @@ def test_a_model_that_copies_its_tail_passes_the_oracle(examples, model, project
         assert told_oracle(model, projector, [e], FEATURES, tokenizer, tell=e.row.question) == 1
 
 
-def test_states_are_those_of_tail_and_start_mark(examples, projector):
+def test_what_stands_at_the_slots_is_the_memory_that_is_handed_over(examples, projector):
     model = tiny_listener(seed=31, layers=3).model
-    states = states_at_tail(model, projector, examples, FEATURES)
-    assert states.shape == (5, 3, len(TAIL) + 1, 48) and states.dtype == torch.float32
-    marks = model.embed(torch.tensor([*TAIL, START]))
-    for row in states:
-        assert torch.equal(row[0], marks)  # nothing but the tokens enters the first layer
-    assert (states[0, 1:] != states[1, 1:]).any()
-    [alone] = states_at_tail(model, projector, examples[2:3], FEATURES)
-    torch.testing.assert_close(states[2], alone, rtol=1e-4, atol=1e-4)
-
-
-def test_the_probe_finds_the_question_in_deeper_layers_only(examples, projector, row, tokenizer):
-    """Two questions, many endings of a few tokens: what was asked can be read where it has passed through attention."""
-    model = tiny_listener(seed=31, layers=2).model
-    made = [encode(row(f"{'Oslo' if i % 2 else 'the keys'} {'please ' * (i % 3)}{i}", f"{i}."), tokenizer)
-            for i in range(80)]
-    first = torch.tensor([40 + i % 2 for i in range(80)])
-    accuracy = gates.probe(states_at_tail(model, projector, made, {}), first, model.embedding.weight, 60)
-    assert accuracy.shape == (2, len(TAIL) + 1)
-    assert accuracy[0].max() <= 0.6 and accuracy[1, :-1].min() > 0.85
-
-
-def test_first_tokens_are_counted_where_they_stand(examples, model, projector):
-    """Answers made of what the model itself says at the first slot (three of five) and at the start mark (two)."""
-    made = []
+    memory, states = at_slots(model, projector, examples, FEATURES, (0, 2))
+    assert memory.shape == (5, len(SLOTS), 2 * 2 * 2 * 12) and memory.dtype == torch.float32
     for i, e in enumerate(examples):
-        batch = collate([e], FEATURES)
-        n = batch.layouts[0].prompt
-        states = model(batch.embed(model, projector)[:, :n])[0]
-        says = model.logits(states[[n - 9, n - 1]]).argmax(-1).tolist()  # the first of eight slots; the start mark
-        assert says[0] != says[1]
-        made.append(dataclasses.replace(e, answer=(says[0 if i < 3 else 1], *e.answer[1:])))
-    assert first_token(model, projector, made, FEATURES) == (3, 2)
+        keys, values = prefix_memory(model, projector, e, FEATURES)  # (L, 1, H, n - 1, D)
+        for j, layer in enumerate((0, 2)):
+            both = torch.cat([part[layer, 0, :, -len(SLOTS) :].transpose(0, 1).flatten(1) for part in (keys, values)], 1)
+            torch.testing.assert_close(memory[i, :, j * 48 : (j + 1) * 48], both, rtol=1e-4, atol=1e-4)
+        begins = model(model.embed(torch.tensor([[START]])), memory=(keys, values))[0, 0]
+        torch.testing.assert_close(states[i], begins, rtol=1e-4, atol=1e-4)
+
+
+def test_the_lens_reads_what_the_model_will_say_behind_attention_only(examples, projector, row, tokenizer):
+    """Two questions in three forms each. Keys and values of the first layer are those of fixed tokens; deeper ones have it."""
+    model = tiny_listener(seed=31, layers=2).model
+    made = [encode(row(f"{'Oslo' if i % 2 else 'the keys'} {'please ' * (i % 3)}", f"{i}."), tokenizer)
+            for i in range(120)]
+    _, states = at_slots(model, projector, made, {}, (1,))
+    says = model.logits(states).argmax(-1).tolist()
+    made = [dataclasses.replace(e, answer=(says[i], *e.answer[1:])) for i, e in enumerate(made)]
+    deep, said = read_out(model, projector, made[:90], made[90:], {}, (1,))
+    assert said == 30 and len(deep) == len(SLOTS) and min(deep) >= 25
+    commonest = max(says[90:].count(token) for token in says[90:])
+    shallow, _ = read_out(model, projector, made[:90], made[90:], {}, (0,))
+    assert max(shallow) <= commonest < min(deep)
