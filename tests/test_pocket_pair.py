@@ -8,10 +8,13 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import legato
 from legato import cli
+from legato.audio import Audio, read
+from legato.errors import BadInput
 from legato.evaluate.answers import is_right
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -59,3 +62,15 @@ def test_every_arm_races_on_one_question(system, monkeypatch, capsys):
 def test_equal_questions_get_equal_answers(system):
     question = ROOT / "examples/questions/pencils.flac"
     assert system.answer(question).tokens == system.answer(question).tokens
+
+
+def test_what_is_no_english_question_is_refused_and_the_bundled_questions_are_not(system):
+    t = np.arange(3 * 16_000) / 16_000
+    noise = 0.1 * np.random.default_rng(5).standard_normal(len(t))
+    hum = sum(np.sin(2 * np.pi * 50 * k * t) / k for k in range(1, 9)) / 10
+    clicks = np.where(np.arange(len(t)) % 8000 == 0, 0.9, 0.0)
+    for wave in (noise, 0.3 * np.sin(2 * np.pi * 440 * t), hum, clicks):
+        with pytest.raises(BadInput, match="no question found in the audio: it sounds like noise or music"):
+            system.answer(Audio.fitted(wave[None].astype(np.float32), 16_000))
+    for path in sorted((ROOT / "examples/questions").glob("*.flac")):
+        assert system.arms["large"].handoff.listener.listen(read(path)).doubt is None, path

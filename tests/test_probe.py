@@ -67,8 +67,9 @@ def test_a_lens_is_the_ridge_written_out(draw):
     x, states = torch.randn(40, 5, generator=draw).double() * 3 + 1, torch.randn(40, 4, generator=draw).double()
     a = (x - x[:30].mean(0)) / x[:30].std(0)
     gram = a[:30].T @ a[:30]
-    weight = torch.linalg.inv(gram + 0.5 * gram.diagonal().mean() * torch.eye(5)) @ a[:30].T @ (states[:30] - states[:30].mean(0))
-    torch.testing.assert_close(lens(x, states, 30, lam=0.5).double(), a[30:] @ weight + states[:30].mean(0), rtol=1e-4, atol=1e-5)
+    mean = states[:30].mean(0)
+    weight = torch.linalg.inv(gram + 0.5 * gram.diagonal().mean() * torch.eye(5)) @ a[:30].T @ (states[:30] - mean)
+    torch.testing.assert_close(lens(x, states, 30, lam=0.5).double(), a[30:] @ weight + mean, rtol=1e-4, atol=1e-5)
 
 
 def test_inputs_that_never_vary_blow_nothing_up(draw):

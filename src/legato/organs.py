@@ -39,6 +39,7 @@ class Heard:
 
     prompt: Prompt
     memory: Cache  # content space, length n - 1
+    doubt: str | None = None  # why this may be no question to it at all, such as "it sounds like noise or music"
 
 
 class Listener(Protocol):
@@ -96,6 +97,7 @@ class Answer:
     first_token_ms: float  # from the start of the question to the first token known
     decode_tokens_per_s: float | None  # None when fewer than two tokens were made
     total_ms: float
+    doubt: str | None = None  # the listener's, see `Heard`; the answer was given in spite of it
 
 
 @runtime_checkable

@@ -15,19 +15,20 @@ import torch
 
 from legato import artifacts, assemble, cli, presets, runtime
 from legato.audio import write
-from legato.errors import ArtifactError, ChecksumMismatch, OrganMismatch
+from legato.errors import ArtifactError, BadInput, ChecksumMismatch, OrganMismatch
 from legato.listen import shelf as listen_shelf
 from legato.listen.mapper import CacheMapper, MapConfig
 from legato.listen.residual import CacheResidual, ResidualConfig
 from legato.pocket import lowrank, pair, shelf
 from legato.pocket.ear import Projector
 from legato.pocket.hearing import Hearing, Spelling
+from legato.pocket.language import DOUBTS, Language
 from legato.pocket.prompt import HEADER, TAIL
 from legato.pocket.tiny import VOCAB, Numbers, sound
 from legato.transformer import Transformer, TransformerConfig
 
 CONFIG = TransformerConfig(layers=30, width=32, heads=2, kv_heads=1, head_dim=16, ffn=48, vocab=VOCAB)
-PARTS = ("ear", "large", "small", "mapper", "residual", "control")
+PARTS = ("ear", "language", "large", "small", "mapper", "residual", "control")
 
 
 def base(dtype: torch.dtype = torch.float32) -> tuple[Transformer, Numbers]:
@@ -48,6 +49,7 @@ def shipped(tmp_path_factory):
     """A weights folder and its preset's text."""
     folder = tmp_path_factory.mktemp("shipped")
     shutil.copytree(shelf.WEIGHTS / "ear", folder / "ear")
+    Language(least=0.0).save(folder / "language", recipe="a test", sources=())
     large, _ = base()
     small = pair.cut(large)
     lowrank.attach(large, pair.LARGE_RANK)
@@ -104,6 +106,22 @@ def test_through_the_command_line(weights, tmp_path, capsys, monkeypatch):
     assert cli.main(["ask", str(tmp_path / "q.wav"), "--arm", "all", "--json", "--force-tokens", "2"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert list(found["arms"]) == list(assemble.USES) and list(found["artifacts"]) == ["base", *PARTS]
+
+
+def test_what_does_not_sound_like_a_question_is_refused_by_name_but_no_arm_refuses(weights, tmp_path, capsys):
+    system = assemble.load("pocket", dtype="float32")
+    for arm in system.arms.values():
+        arm.handoff.listener.language.least = 1.01  # nothing is certain enough
+    said = system.arms["transfer"].answer(sound(), force_tokens=3)
+    assert len(said.tokens) == 3 and said.doubt in DOUBTS.values()
+    path = tmp_path / "q.wav"
+    write(path, sound())
+    for question, name in ((path, str(path)), (sound(), "the audio")):
+        with pytest.raises(BadInput, match="ask in English") as caught:
+            system.answer(question, arm="small")
+        assert str(caught.value).startswith(f"no question found in {name}: it sounds like ")
+    with pytest.raises(BadInput, match="no question found in the kitchen"):
+        system.answer(sound(), name="the kitchen")
 
 
 @pytest.mark.parametrize("part", ["small", "mapper"])

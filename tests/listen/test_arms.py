@@ -93,7 +93,8 @@ def test_parts_of_another_pair_are_refused(pair, mapper, residual):
 
 def test_no_arm_is_handed_an_answer():
     assert list(inspect.signature(HandoffArm.answer).parameters) == ["self", "audio", "max_tokens", "force_tokens"]
-    assert list(inspect.signature(Handoff.begin).parameters) == ["self", "audio", "room", "watch"]
+    assert list(inspect.signature(Handoff.hear).parameters) == ["self", "audio", "watch"]
+    assert list(inspect.signature(Handoff.begin).parameters) == ["self", "heard", "room", "watch"]
 
 
 def test_no_tokens_is_a_mistake(arms):

@@ -13,7 +13,7 @@ from legato.pocket.tiny import sound
 
 def begin(handoff, audio, room=4):
     watch = Stopwatch()
-    return handoff.begin(audio, room, watch), watch
+    return handoff.begin(handoff.hear(audio, watch), room, watch), watch
 
 
 def test_the_steps_are_timed_one_by_one_in_their_order(pair, mapper, residual):

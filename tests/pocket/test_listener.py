@@ -5,6 +5,7 @@ import torch
 
 from legato.cache import Space
 from legato.errors import OrganMismatch
+from legato.pocket.language import DOUBTS, Language
 from legato.pocket.listener import PocketListener
 from legato.pocket.prompt import END, HEADER, START, TAIL, prompt_ids
 from legato.pocket.tiny import sound, tiny_listener
@@ -29,6 +30,19 @@ def test_memory_and_last_token_give_what_one_forward_pass_gives(pocket):
         state.step(token)
         got.append(state.logits.clone())
     torch.testing.assert_close(torch.stack(got), wanted, atol=1e-4, rtol=1e-4)
+
+
+def test_a_listener_that_knows_languages_says_when_it_doubts_what_it_heard(pocket):
+    audio = sound(1.7, seed=2)
+    language = Language(width=32)
+    with torch.no_grad():
+        language.classify.weight.zero_()
+        language.classify.bias.copy_(torch.tensor([-9.0, 0.0, 9.0]))
+    doubting = PocketListener(pocket.ear, pocket.projector, pocket.model, pocket.tokenizer, "tiny", language)
+    heard, sure = doubting.listen(audio), pocket.listen(audio)
+    assert heard.doubt == DOUBTS["none"] and sure.doubt is None
+    assert all(torch.equal(a, b) for a, b in zip(heard.memory.filled(), sure.memory.filled(), strict=True))
+    assert doubting.hear([doubting.features(audio)])[0].doubt is None  # only whoever listens to audio is asked
 
 
 def test_features_heard_before_leave_the_same_memory(pocket):

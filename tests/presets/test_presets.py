@@ -14,7 +14,7 @@ SHA = "0123456789abcdef" * 4
 def text(**changes: str) -> str:
     parts = {
         name: f'folder = "{name}"\nweights = "{SHA}"\nidentity = "{SHA}"'
-        for name in ("ear", "large", "small", "mapper", "residual", "control")
+        for name in ("ear", "language", "large", "small", "mapper", "residual", "control")
     } | changes
     return 'name = "probe"\nabout = "a probe"\n' + "".join(
         f"[artifacts.{name}]\n{body}\n" for name, body in parts.items()
@@ -40,7 +40,7 @@ UNPINNED = "0" * 64  # a part that is not trained yet
 def test_shipped_presets_are_strict_and_pin_what_ships(name):
     preset = presets.read(name)
     assert preset.name == name
-    for part in ("ear", "large", "small", "mapper", "residual", "control"):
+    for part in ("ear", "language", "large", "small", "mapper", "residual", "control"):
         pinned = getattr(preset.artifacts, part)
         if not (WEIGHTS / pinned.folder).exists():
             assert {pinned.weights, pinned.identity} == {UNPINNED}, f"{part} is pinned but does not ship"
@@ -73,7 +73,7 @@ def test_a_preset_that_is_no_text_is_named(tmp_path, monkeypatch):
 
 def test_unknown_keys_are_refused_with_the_known_ones():
     assert "unknown key 'speed'; known are name, about, artifacts" in refusal('speed = "fast"\n' + text())
-    assert "unknown key 'voice'; known are ear, large, small, mapper, residual, control" in refusal(
+    assert "unknown key 'voice'; known are ear, language, large, small, mapper, residual, control" in refusal(
         text(voice='folder = "v"')
     )
     assert "[artifacts.ear] has the unknown key 'sha'; known are folder, weights, identity" in refusal(

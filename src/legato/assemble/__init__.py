@@ -27,7 +27,7 @@ USES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Reply(Answer):
     """An answer, by whom, and whether it is no finished utterance (cut off by the limit, stuck, or without a word)."""
 
@@ -50,6 +50,7 @@ class System:
         arm: str = "transfer",
         max_tokens: int = 48,
         force_tokens: int | None = None,
+        name: str | None = None,
     ) -> Reply:
         """Answer a spoken question: a recording's path, or `Audio`.
 
@@ -57,13 +58,18 @@ class System:
             arm: small, mapped, control, transfer or large.
             max_tokens: an answer ends here at the latest.
             force_tokens: say exactly so many tokens, past any end mark; for speed measurements.
+            name: what a refusal calls the recording; by default its path.
 
         Raises:
-            BadInput: the recording cannot be a question (unreadable, silent, over 30 s), or there is no such arm.
+            BadInput: the recording cannot be a question (unreadable, silent, over 30 s), it does not sound like one
+                (noise, music, another language), or there is no such arm.
         """
         if arm not in self.arms:
             raise BadInput(f"there is no arm {arm!r}; choose one of {', '.join(self.arms)}.")
         said = self.arms[arm].answer(hear(question), max_tokens=max_tokens, force_tokens=force_tokens)
+        if said.doubt is not None:
+            name = name or ("the audio" if isinstance(question, Audio) else os.fspath(question))
+            raise BadInput(f"no question found in {name}: {said.doubt}; ask in English and record it again.")
         values = {field.name: getattr(said, field.name) for field in fields(Answer)}
         return Reply(**values, arm=arm, malformed=is_malformed(said.text, said.tokens, said.finish))
 

@@ -45,7 +45,7 @@ def measure(
         block.sum()
         probe.append(block.nbytes / (time.perf_counter() - begun))
         for arm in system.arms:
-            turns[arm].append(system.answer(question, arm=arm, force_tokens=tokens))
+            turns[arm].append(system.arms[arm].answer(question, force_tokens=tokens))
     each = {arm: [1000 / turn.decode_tokens_per_s for turn in said] for arm, said in turns.items()}  # ms a token
     handed = [(t.map_ms or 0) + (t.correct_ms or 0) + (t.place_ms or 0) for t in turns["transfer"]]
     limit = spread(probe, warm_up=WARM_UP)

@@ -10,6 +10,7 @@ from legato import artifacts, presets
 from legato.errors import ChecksumMismatch
 from legato.pocket import shelf
 from legato.pocket.ear import Ear
+from legato.pocket.language import Language
 
 if TYPE_CHECKING:
     import torch
@@ -56,6 +57,8 @@ def weight_files(preset: str) -> dict[str, Path]:
 
 
 def pair(preset: str, found: dict[str, Stored], dtype: torch.dtype) -> tuple[PocketListener, PocketListener]:
-    """The large and the small listener of a preset, from its stored parts."""
+    """The large and the small listener of a preset, from its stored parts; they doubt what they hear if "language" is
+    among them."""
     ear = Ear.load(shelf.WEIGHTS / presets.read(preset).artifacts.ear.folder, dtype)
-    return shelf.load_pair(ear, found["large"], found["small"], dtype)
+    language = Language.restore(*found["language"]) if "language" in found else None
+    return shelf.load_pair(ear, found["large"], found["small"], dtype, language)

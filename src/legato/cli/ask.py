@@ -35,7 +35,9 @@ def ask(questions: tuple[str, ...], arm: str, as_json: bool, max_tokens: int, fo
     system.warm(chosen)
     races = []
     for question, audio in heard:
-        replies = [system.answer(audio, arm=a, max_tokens=max_tokens, force_tokens=force_tokens) for a in chosen]
+        replies = [
+            system.answer(audio, arm=a, max_tokens=max_tokens, force_tokens=force_tokens, name=question) for a in chosen
+        ]
         if as_json:
             click.echo(json.dumps(race.as_json(question, audio.seconds, system.artifacts, replies)))
         else:

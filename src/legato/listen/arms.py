@@ -42,7 +42,8 @@ class HandoffArm:
         """See `organs.Arm`. The prompt's last token is run after `place_ms`; its time is in `first_token_ms`."""
         room = token_limit(max_tokens, force_tokens)
         watch = Stopwatch()
-        state = self.handoff.begin(audio, room, watch)
+        heard = self.handoff.hear(audio, watch)
+        state = self.handoff.begin(heard, room, watch)
         answerer = self.handoff.answerer
         decoded = decode(state, answerer.end_ids, watch, max_tokens=max_tokens, force_tokens=force_tokens)
         text = answerer.text(list(decoded.tokens))
@@ -51,6 +52,7 @@ class HandoffArm:
             text=text, tokens=decoded.tokens, finish=decoded.finish,
             prefill_ms=ms["prefill"], map_ms=ms.get("map"), correct_ms=ms.get("correct"), place_ms=ms["place"],
             first_token_ms=decoded.first_token_ms, decode_tokens_per_s=decoded.tokens_per_s, total_ms=total,
+            doubt=heard.doubt,
         )
 
 

@@ -84,19 +84,27 @@ class Handoff:
         return memory
 
     @torch.inference_mode()
-    def begin(self, audio: Audio, room: int, watch: Stopwatch) -> DecodeState:
-        """Everything up to the logits of the first answer token.
+    def hear(self, audio: Audio, watch: Stopwatch) -> Heard:
+        """What the listener remembers of a question; span prefill.
 
-        Args:
-            audio: the question.
-            room: answer tokens to make room for.
-            watch: gets the spans prefill, map, correct, place, install (those that this handoff has).
-
-        Raises: OrganMismatch when the two prompts differ or a memory breaks the n-1 rule or is not finite.
+        Raises: OrganMismatch when the two prompts differ or the memory breaks the n-1 rule or is not finite.
         """
         heard = hear(self.listener, audio, watch)
         if self.listener is not self.answerer:
             require_same_prompt(self.listener.name, heard.prompt, self.answerer.name, self.answerer.prompt(audio))
+        return heard
+
+    @torch.inference_mode()
+    def begin(self, heard: Heard, room: int, watch: Stopwatch) -> DecodeState:
+        """From a memory to the logits of the first answer token.
+
+        Args:
+            heard: by this handoff's listener.
+            room: answer tokens to make room for.
+            watch: gets the spans map, correct, place, install (those that this handoff has).
+
+        Raises: OrganMismatch when a memory breaks the n-1 rule or is not finite.
+        """
         memory = self.carry(heard, watch)
         with watch.span("place"):
             placed = memory.place(self.answerer.rotary)

@@ -9,6 +9,7 @@ Shapes: B batch, S samples at 16 kHz, n audio tokens, T prompt tokens without th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -18,6 +19,7 @@ from legato.cache import Cache, Geometry, Space
 from legato.errors import OrganMismatch
 from legato.organs import Heard, Prompt
 from legato.pocket.ear import RATE, Ear
+from legato.pocket.language import Language
 from legato.pocket.prompt import END, audio_prompt, prompt_ids
 from legato.rotary import Rotary
 from legato.stepper import Stepper
@@ -34,8 +36,12 @@ class PocketListener:
 
     end_ids = frozenset({END})
 
-    def __init__(self, ear: Ear, projector: nn.Module, model: Transformer, tokenizer: Tokenizer, name: str) -> None:
+    def __init__(
+        self, ear: Ear, projector: nn.Module, model: Transformer, tokenizer: Tokenizer, name: str,
+        language: Language | None = None,
+    ) -> None:
         self.ear, self.projector, self.model, self.tokenizer, self.name = ear, projector, model, tokenizer, name
+        self.language = language  # None: whatever is heard counts as a question
 
     @property
     def geometry(self) -> Geometry:
@@ -49,7 +55,10 @@ class PocketListener:
         return audio_prompt(self.ear.tokens(_samples(audio)))
 
     def listen(self, audio: Audio) -> Heard:
-        return self.hear([self.features(audio)])[0]
+        """See `organs.Listener`; where the model knows languages it says when this hardly is one it understands."""
+        features = self.features(audio)
+        doubt = None if self.language is None else self.language.doubt(features)
+        return replace(self.hear([features])[0], doubt=doubt)
 
     @torch.inference_mode()
     def features(self, audio: Audio) -> Tensor:

@@ -21,6 +21,7 @@ from legato.errors import OrganMismatch
 from legato.pocket import lowrank
 from legato.pocket.ear import Ear, Projector
 from legato.pocket.hearing import Hearing, Spelling
+from legato.pocket.language import Language
 from legato.pocket.listener import PocketListener
 from legato.pocket.pair import BASE_FILE, BASE_PACKAGE, BASE_SHA256, KEPT, LARGE_RANK, PROJECTOR_HIDDEN, cut, load_base
 from legato.transformer import Transformer
@@ -60,6 +61,7 @@ def load_pair(
     large: tuple[Mapping[str, Tensor], Manifest],
     small: tuple[Mapping[str, Tensor], Manifest],
     dtype: torch.dtype = torch.float32,
+    language: Language | None = None,
 ) -> tuple[PocketListener, PocketListener]:
     """The large and the small listener from what `artifacts.load` gave for each; they share the ear and the embedding.
 
@@ -74,8 +76,10 @@ def load_pair(
     light.load_state_dict(shared | _unpacked(_part(small[0], "model")))
     lowrank.fold(base, _part(large[0], "model"))
     return (
-        PocketListener(ear, _hearing(large[0], words), base.eval(), tokenizer, "large"),
-        PocketListener(ear, _hearing(small[0], words), light.requires_grad_(False).eval(), tokenizer, "small"),
+        PocketListener(ear, _hearing(large[0], words), base.eval(), tokenizer, "large", language),
+        PocketListener(
+            ear, _hearing(small[0], words), light.requires_grad_(False).eval(), tokenizer, "small", language
+        ),
     )
 
 

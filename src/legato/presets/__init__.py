@@ -34,6 +34,7 @@ class Artifacts:
     """The parts of a pair in which one model hears and the other answers."""
 
     ear: Pinned
+    language: Pinned
     large: Pinned
     small: Pinned
     mapper: Pinned

@@ -1,0 +1,74 @@
+"""Is what the ear heard spoken English, another language, or no speech at all? One matrix on the mean of its features.
+
+Whoever asks a voice product something by mistake (a cough, the radio, a question in German) should be told so, and the
+pocket models answer whatever they are given. The mean over a clip keeps what a language sounds like and forgets what
+was said. It is not a voice activity detector: it judges whole clips, and one word of English in a minute of music is
+music. How often it is wrong, on people it never heard: its card, `weights/language/README.md`.
+
+Shapes: n audio tokens, F ear features a token (frames of C numbers side by side), K classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from legato import artifacts
+from legato.artifacts import Manifest, Source
+from legato.errors import OrganMismatch
+
+CLASSES = ("english", "other", "none")
+KIND = "pocket-language"
+DOUBTS = {
+    "other": "it sounds like another language than English, the only one understood here",
+    "none": "it sounds like noise or music",
+}
+
+
+class Language(nn.Module):
+    """Mean over all frames -> one of `CLASSES`.
+
+    Args:
+        width: C, of one encoder frame. least: below this probability of English there is doubt.
+    """
+
+    def __init__(self, width: int = 512, least: float = 0.5) -> None:
+        super().__init__()
+        self.width, self.least = width, least
+        self.classify = nn.Linear(width, len(CLASSES))
+
+    def forward(self, means: Tensor) -> Tensor:
+        """Means of frames (..., C) -> log probabilities (..., K), float32."""
+        return self.classify(means.float()).log_softmax(-1)
+
+    @torch.no_grad()
+    def doubt(self, features: Tensor) -> str | None:
+        """What to say of (n, F) that hardly is English, or None."""
+        shares = self(frame_mean(features, self.width)).exp()
+        if float(shares[0]) >= self.least:
+            return None
+        return DOUBTS["other" if shares[1] >= shares[2] else "none"]
+
+    def save(self, folder: Path, *, recipe: str, sources: tuple[Source, ...]) -> Manifest:
+        tensors = {name: tensor.float() for name, tensor in self.classify.state_dict().items()}
+        config = {"classes": list(CLASSES), "width": self.width, "least": self.least}
+        return artifacts.save(
+            folder, tensors, name=KIND, kind=KIND, config=config, recipe=recipe, sources=sources
+        )
+
+    @classmethod
+    def restore(cls, tensors: Mapping[str, Tensor], manifest: Manifest) -> Language:
+        """From what `artifacts.load` gave. Raises: OrganMismatch for an artifact of another kind."""
+        if manifest.kind != KIND or manifest.config["classes"] != list(CLASSES):
+            raise OrganMismatch(f"{manifest.folder} holds a {manifest.kind}, but a {KIND} of {CLASSES} is wanted.")
+        language = cls(manifest.config["width"], manifest.config["least"])
+        language.classify.load_state_dict(dict(tensors))
+        return language.requires_grad_(False).eval()
+
+
+def frame_mean(features: Tensor, width: int) -> Tensor:
+    """(n, F) -> (C,) float32: the mean encoder frame of one clip."""
+    return features.float().view(-1, width).mean(0)

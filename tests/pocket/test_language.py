@@ -1,0 +1,61 @@
+"""The language classifier: its rule on hand-made weights, and its file."""
+
+import pytest
+import torch
+
+from legato import artifacts
+from legato.errors import OrganMismatch
+from legato.pocket.language import DOUBTS, Language, frame_mean
+
+
+@pytest.fixture
+def language():
+    """Frames of four numbers: the first speaks for English, the second for another language, the third for none."""
+    made = Language(width=4, least=0.3)
+    with torch.no_grad():
+        made.classify.weight.copy_(torch.eye(3, 4))
+        made.classify.bias.zero_()
+    return made
+
+
+def features(*mean: float, frames: int = 8) -> torch.Tensor:
+    """Two frames a token around a mean, (frames / 2, 8)."""
+    noise = torch.randn(frames, 4, generator=torch.Generator().manual_seed(0))
+    return (torch.tensor(mean) + noise - noise.mean(0)).view(-1, 8)
+
+
+def test_the_mean_is_over_frames_not_tokens():
+    x = features(1.0, 2.0, 3.0, 4.0)
+    torch.testing.assert_close(frame_mean(x, 4), torch.tensor([1.0, 2.0, 3.0, 4.0]))
+    torch.testing.assert_close(frame_mean(x.flip(0), 4), frame_mean(x, 4))
+
+
+def test_doubt_begins_below_the_least_probability(language):
+    """Softmax of (a, 0, 0) is e^a / (e^a + 2): .3 at a = ln(.3 * 2 / .7)."""
+    edge = float(torch.tensor(0.3 * 2 / 0.7).log())
+    assert language.doubt(features(edge + 0.01, 0, 0, 9)) is None
+    assert language.doubt(features(edge - 0.01, 0, 0, 9)) is not None
+
+
+@pytest.mark.parametrize(("mean", "doubt"), [((3, 0, 0, 0), None), ((0, 3, 0, 0), "other"), ((0, 0, 3, 0), "none")])
+def test_the_likelier_of_the_others_is_told(language, mean, doubt):
+    assert language.doubt(features(*mean)) == (doubt and DOUBTS[doubt])
+    assert language.doubt(features(*mean).bfloat16()) == (doubt and DOUBTS[doubt])
+
+
+def test_probabilities_sum_to_one(language):
+    torch.testing.assert_close(language(torch.randn(5, 4)).exp().sum(-1), torch.ones(5))
+
+
+def test_it_comes_back_from_its_file_as_it_was(language, tmp_path):
+    language.save(tmp_path, recipe="a test", sources=())
+    again = Language.restore(*artifacts.load(tmp_path))
+    x = torch.randn(3, 4)
+    assert torch.equal(again(x), language(x)) and again.least == 0.3
+
+
+def test_another_kind_of_artifact_is_refused(tmp_path):
+    weight = {"weight": torch.zeros(1)}
+    artifacts.save(tmp_path, weight, name="x", kind="residual", config={}, recipe="a test", sources=())
+    with pytest.raises(OrganMismatch, match="holds a residual, but a pocket-language"):
+        Language.restore(*artifacts.load(tmp_path))
