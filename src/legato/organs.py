@@ -110,3 +110,100 @@ class Arm(Protocol):
         """Answer; `force_tokens` decodes exactly that many, past any end mark, for speed measurements."""
         ...
 
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How text and audio lie beside each other in a speech model, in steps of one codec frame."""
+
+    delays: tuple[int, ...]  # steps from a frame's moment in the text stream to each of its K codes
+    pad: int  # text id of waiting
+    word: int  # text id of beginning a word
+    distilled: bool = False  # guidance is in the weights already
+
+    @property
+    def books(self) -> int:
+        return len(self.delays)
+
+
+class SpeechModel(Protocol):
+    """A frozen voice: a backbone that reads text ahead of the sound, and a depth model that completes a frame."""
+
+    name: str
+    width: int  # C
+    layout: Layout
+
+    def start(self, *, guided: bool) -> SpeechState:
+        """A new utterance; guided ones are run twice in one pass, the second time with the text blanked."""
+        ...
+
+
+class SpeechState(Protocol):
+    """A speech model in the middle of an utterance."""
+
+    def step(self, text: int, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """Text id and codes (K,) of the last step, -1 for none -> h (1 or 2, C), logits of waiting and beginning (2,).
+
+        Both are views that the next step overwrites; the first row of h has read the text.
+        """
+        ...
+
+    def depth(self, text: int) -> DepthState:
+        """The depth model on the newest h, with this step's text."""
+        ...
+
+
+class DepthState(Protocol):
+    """One frame's codes, one after the other."""
+
+    def logits(self, stage: int) -> Tensor:
+        """(1 or 2, V) for code `stage`, after all before it were taken."""
+        ...
+
+    def take(self, stage: int, code: int) -> None: ...
+
+
+class Codec(Protocol):
+    """A neural codec whose decoder reads the sum of projected codebook vectors."""
+
+    rate: int  # Hz
+    frame: int  # samples of one codec frame
+    books: int  # K
+    width: int  # C of the latent that the decoder reads
+    projected: int  # U, of what stands between the projections: all spaces that have codebooks, side by side
+
+    def latent(self, audio: Tensor) -> Tensor:
+        """Audio (B, S) -> the encoder's own latent (B, C', F)."""
+        ...
+
+    def encode(self, audio: Tensor) -> Tensor:
+        """Audio (B, S) -> codes (B, K, F)."""
+        ...
+
+    def project(self, e: Tensor) -> Tensor:
+        """The encoder's latent (B, C', F) -> what the codebooks would cut up (B, U, F), not cut up."""
+        ...
+
+    def unproject(self, u: Tensor) -> Tensor:
+        """(B, U, F), cut up or not -> what the decoder reads (B, C, F)."""
+        ...
+
+    def lookup(self, codes: Tensor) -> Tensor:
+        """The first k books' codes (B, k, F) -> what the decoder reads (B, C, F)."""
+        ...
+
+    def decode(self, z: Tensor) -> Tensor:
+        """(B, C, F) -> audio (B, F x frame)."""
+        ...
+
+    def stream(self, batch: int = 1) -> CodecStream:
+        """The decoder with memory, fed frame by frame."""
+        ...
+
+
+class CodecStream(Protocol):
+    """A decoder between two frames: its outputs, end to end, are what `Codec.decode` gives for all at once."""
+
+    def __call__(self, z: Tensor) -> Tensor:
+        """(B, C, F) -> audio (B, F x frame)."""
+        ...

@@ -24,6 +24,7 @@ from torch.nn import functional as F
 
 from legato import artifacts
 from legato.errors import OrganMismatch
+from legato.mel import mel_filters
 
 RATE = 16_000  # Hz, the only rate the ear hears
 HOP = 160  # samples between mel frames
@@ -49,24 +50,6 @@ class EarConfig:
         return self.stack * self.width
 
 
-def mel_filters(mels: int = 80, bins: int = WINDOW // 2 + 1, rate: int = RATE) -> np.ndarray:
-    """Triangular mel filters of equal area on Slaney's scale, (mels, bins) float32, 0 Hz to half the rate.
-
-    The scale is linear to 1 kHz (200/3 Hz a mel) and logarithmic above (27 mels for a factor of 6.4), after the
-    Auditory Toolbox (Slaney, 1998).
-    """
-    knee, step = 1000.0, np.log(6.4) / 27
-    linear = 200 / 3
-    top = knee / linear + np.log(rate / 2 / knee) / step
-    mel = np.linspace(0.0, top, mels + 2)
-    edges = np.where(mel < knee / linear, mel * linear, knee * np.exp(step * (mel - knee / linear)))  # (mels + 2,) Hz
-    bin_hz = np.linspace(0.0, rate / 2, bins)
-    low, centre, high = edges[:-2, None], edges[1:-1, None], edges[2:, None]
-    rise = (bin_hz - low) / (centre - low)
-    fall = (high - bin_hz) / (high - centre)
-    return (np.maximum(0.0, np.minimum(rise, fall)) * 2 / (high - low)).astype(np.float32)
-
-
 class LogMel:
     """Whisper's log-mel spectrum of audio as long as it is: (B, S) float32 at 16 kHz -> (B, M, S // 160) float32.
 
@@ -75,7 +58,7 @@ class LogMel:
     """
 
     def __init__(self, mels: int = 80):
-        self._filters = torch.from_numpy(mel_filters(mels))  # (M, 201)
+        self._filters = torch.from_numpy(mel_filters(mels, WINDOW // 2 + 1, RATE))  # (M, 201)
         self._window = torch.hann_window(WINDOW)
 
     def __call__(self, samples: Tensor) -> Tensor:

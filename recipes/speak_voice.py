@@ -1,0 +1,111 @@
+"""Say the voice's texts with the training voice, and keep what was said when: 24 kHz speech with exact phoneme times.
+
+    python recipes/speak_voice.py TEXTS.jsonl OUT [--follow]
+
+The voice is "heart" of hibari-tts 0.2.1 (Apache-2.0; distilled from Kokoro-82M's af_heart, Apache-2.0). Its network
+rounds how long each phoneme lasts to units of 25 ms, and that number is read off its graph, so nothing is aligned
+by guessing. OUT gets int16 shards and `clips.jsonl`: the text, its phonemes (Kokoro's alphabet, a space between words),
+units a phoneme (one more before and after), one list a sentence. Killed, it goes on where it was; with --follow it
+waits for more texts until a file TEXTS.jsonl.done exists. About 100 times faster than speech on one core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+from hibari import Hibari
+from hibari.dsp import synth
+
+from legato.listen.capture import whole_lines
+
+RATE, UNIT = 24_000, 600  # samples a second, samples a unit of duration
+DURATIONS = "/Clip_output_0"  # units of each id, in the graph of hibari 0.2.1
+CLIPS_PER_SHARD = 1000
+
+
+class Voice:
+    """hibari's heart, with its durations as one more output."""
+
+    def __init__(self) -> None:
+        self.hibari = Hibari()
+        model = onnx.load(self.hibari.model_path)
+        durations = onnx.helper.ValueInfoProto()
+        durations.name = DURATIONS
+        model.graph.output.append(durations)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        self.session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+
+    def say(self, text: str, seed: int) -> tuple[np.ndarray, list[tuple[str, list[int]]]]:
+        """-> samples (S,) float32 at 24 kHz; (phonemes, units of each, pads at both ends) a sentence."""
+        rng = np.random.default_rng(seed)
+        waves, spoken = [], []
+        for phonemes in self.hibari.phonemize(text):
+            phonemes = "".join(sign for sign in phonemes if sign in self.hibari.vocab)
+            ids = self.hibari.ids(phonemes)
+            if len(ids) < 3:
+                continue
+            *parts, frames = self.session.run(None, {"ids": np.array([ids]), "speed": np.ones(1, np.float32)})
+            wave = synth(*(part[0] for part in parts), rng)
+            lasting = frames.ravel().astype(int).tolist()
+            assert len(lasting) == len(ids) and sum(lasting) * UNIT == len(wave), (text, len(wave), sum(lasting))
+            waves.append(wave)
+            spoken.append((phonemes, lasting))
+        return np.concatenate(waves) if waves else np.zeros(0, np.float32), spoken
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("texts", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--follow", action="store_true")
+    args = parser.parse_args()
+    onnxruntime.disable_telemetry_events()
+    args.out.mkdir(parents=True, exist_ok=True)
+    index = args.out / "clips.jsonl"
+    done = [json.loads(line) for line in whole_lines(index)]
+    known = {entry["text"] for entry in done}
+    voice, count = Voice(), len(done)
+    with index.open("r+b" if index.exists() else "wb") as lines:
+        lines.truncate(sum(len(line.encode()) + 1 for line in whole_lines(index)))
+        lines.seek(0, os.SEEK_END)
+        while True:
+            finished = not args.follow or Path(f"{args.texts}.done").exists()
+            for line in whole_lines(args.texts):
+                entry = json.loads(line)
+                if entry["text"] in known:
+                    continue
+                known.add(entry["text"])
+                wave, spoken = voice.say(entry["text"], count)
+                if not len(wave):
+                    continue
+                shard = f"shard-{count // CLIPS_PER_SHARD:04d}.i16"
+                with (args.out / shard).open("r+b" if (args.out / shard).exists() else "wb") as file:
+                    last = done[-1] if done and done[-1]["shard"] == shard else None
+                    offset = last["offset"] + last["samples"] if last else 0
+                    file.seek(2 * offset)
+                    file.write(np.rint(wave.clip(-1, 1) * 32767).astype("<i2").tobytes())
+                found = {"id": f"{count:06d}", "text": entry["text"], "source": entry["source"], "held": entry["held"],
+                         "shard": shard, "offset": offset, "samples": len(wave), "spoken": spoken}
+                lines.write((json.dumps(found, ensure_ascii=False) + "\n").encode())
+                lines.flush()
+                done.append(found)
+                count += 1
+                if count % 500 == 0:
+                    hours = sum(e["samples"] for e in done) / RATE / 3600
+                    print(f"{count} clips, {hours:.2f} h", flush=True)
+            if finished:
+                break
+            time.sleep(5)
+
+
+if __name__ == "__main__":
+    main()
