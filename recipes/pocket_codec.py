@@ -36,6 +36,7 @@ CROP = 20  # codec frames of one training item
 BATCH = 10
 STEPS = {"spectral": 6000, "adversarial": 12000}
 RATES = {"spectral": 6e-4, "adversarial": 2e-4}
+JUDGE_RATE = 6e-4  # judges are smaller than the decoder and have to keep ahead of it
 BETAS = {"spectral": (0.9, 0.95), "adversarial": (0.8, 0.95)}
 MEL, PHASE, COMMIT, PHONE, ADVERSARIAL, FEATURES = 15.0, 1.0, 10.0, 0.3, 1.0, 2.0  # weights of the losses
 JUDGES_FIRST = 300  # steps in which only the judges learn
@@ -102,7 +103,7 @@ def train(stage: str, folder: Path, runs: Path, steps: int) -> None:
     made = [*codec.parameters(), *phone.parameters()] if judges is None else [*codec.decoder.parameters()]
     rate, betas = RATES[stage], BETAS[stage]
     optimiser = torch.optim.AdamW(made, rate, betas, weight_decay=0.01, fused=True)
-    judging = torch.optim.AdamW(judges.parameters(), rate, betas, fused=True) if judges is not None else None
+    judging = torch.optim.AdamW(judges.parameters(), JUDGE_RATE, betas, fused=True) if judges is not None else None
     run = runs / stage
     run.mkdir(parents=True, exist_ok=True)
     step = 0
@@ -122,7 +123,7 @@ def train(stage: str, folder: Path, runs: Path, steps: int) -> None:
     batches = clips.batches(seed=step + (10**6 if judges is not None else 0))
     while step < steps:
         scale = cosine(step, steps, 200)
-        for group in (*optimiser.param_groups, *(judging.param_groups if judging else ())):
+        for group in optimiser.param_groups:
             group["lr"] = rate * scale
         real, phones = next(batches)
         whole, depth = depths(codec.books)

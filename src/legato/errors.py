@@ -5,6 +5,7 @@
     ├── MissingExtra            an optional package is not installed; the message names the pip command
     ├── OrganMismatch           two models that cannot work together (ids, geometry, tokenizer)
     │   └── SpaceError          placed keys met content keys, or a cache stands at the wrong positions
+    ├── ConditionIgnored        a head was trained that does not listen to what it is to render
     ├── ArtifactError           weights or a manifest are missing, damaged or unreadable
     │   └── ChecksumMismatch    a file is not the one that was promoted
     ├── SealError               a sealed set was touched out of order
@@ -42,6 +43,10 @@ class OrganMismatch(LegatoError):
 
 class SpaceError(OrganMismatch):
     """Placed and content keys were mixed, or a cache is not where its user believes it to be."""
+
+
+class ConditionIgnored(LegatoError):
+    """A head was trained that does not listen to the state it is to render."""
 
 
 class ArtifactError(LegatoError):

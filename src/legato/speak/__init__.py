@@ -1,1 +1,1 @@
-"""Speech rendered from a frozen voice's state: text leads, the harness speaks, a small head renders, the codec decodes."""
+"""Speech rendered from a frozen voice's state: text leads, the harness speaks, a small head renders."""

@@ -2,7 +2,8 @@
 
 `MultiPeriod` folds the wave at prime periods and looks along them (HiFi-GAN, Kong et al. 2020), an eighth as wide as
 there; `MultiScale` looks at complex spectra of several window sizes (Encodec, Defossez et al. 2022), with 16 channels
-and small kernels. A second of 24 kHz audio costs about 0.5 and 1.3 GFLOP forward; full-sized judges cost 35.
+and small kernels. Speech is some 20 dB below full scale, so the wave is raised by as much. A second of 24 kHz audio
+costs about 0.5 and 1.3 GFLOP forward; full-sized judges cost 35.
 
 Shapes: B batch, S samples.
 """
@@ -18,6 +19,7 @@ Verdict = tuple[list[Tensor], list[Tensor]]  # logits of each judge, features of
 PERIODS = (2, 3, 5, 7, 11)
 WINDOWS = (512, 1024, 2048)
 SLOPE = 0.1
+GAIN = 10.0
 
 
 class MultiPeriod(nn.Module):
@@ -94,5 +96,5 @@ def _through(layers: nn.ModuleList, out: nn.Module, x: Tensor) -> tuple[Tensor, 
 
 
 def _all(judges: nn.ModuleList, audio: Tensor) -> Verdict:
-    verdicts = [judge(audio) for judge in judges]
+    verdicts = [judge(GAIN * audio) for judge in judges]
     return [logits for logits, _ in verdicts], [feature for _, features in verdicts for feature in features]

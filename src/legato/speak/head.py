@@ -108,7 +108,11 @@ def _normed(x: Tensor) -> Tensor:
 
 
 def _waves(t: Tensor) -> Tensor:
-    """(N,) in [0, 1] -> (N, 2 FREQUENCIES), from one wave to a thousand radians over the whole."""
-    rates = torch.exp(torch.linspace(0, math.log(1000.0), FREQUENCIES, device=t.device)).to(t.dtype)
-    angles = t[:, None] * rates
-    return torch.cat((angles.cos(), angles.sin()), dim=-1)
+    """(N,) in [0, 1] -> (N, 2 FREQUENCIES), from one radian to a hundred over the whole.
+
+    Faster ones would drown the derivative in time that flow maps are trained by. Angles are never bfloat16, which steps
+    by half a radian there.
+    """
+    rates = torch.exp(torch.linspace(0, math.log(100.0), FREQUENCIES, device=t.device))
+    angles = (t if t.dtype == torch.float64 else t.float())[:, None] * rates
+    return torch.cat((angles.cos(), angles.sin()), dim=-1).to(t.dtype)
