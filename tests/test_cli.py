@@ -100,13 +100,31 @@ SPOKEN = {"--rows": "file", "--audio": "directory"}
 def test_commands_and_options_are_frozen():
     """A change here is a change for users: write it into CHANGELOG.md."""
     found = frozen_options(cli.legato)
-    assert sorted(found) == ["ask", "bench", "eval", "listen"]
+    assert sorted(found) == ["ask", "bench", "eval", "listen", "listening"]
     assert found["ask"] == {
         "questions": "path",
         "--arm": sorted([*ARMS, "all"]),
         "--json": "boolean",
         "--max-tokens": "integer range",
         "--force-tokens": "integer range",
+    }
+    assert found["listening"] == {
+        "new": {
+            "out": "directory",
+            "--a": "directory",
+            "--b": "directory",
+            "--catch": "integer range",
+            "--repeat": "integer range",
+            "--seed": "integer",
+        },
+        "report": {
+            "sheet_path": "directory",
+            "--json": "boolean",
+            "--metric-said": ["a", "b", "none"],
+            "--metric": "text",
+            "--records": "directory",
+        },
+        "serve": {"sheet_path": "directory", "--port": "integer range"},
     }
     assert found["listen"] == {
         "capture": {"out": "directory", **SPOKEN, "--every-layer": "boolean"},

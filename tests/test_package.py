@@ -33,6 +33,7 @@ def test_public_names_are_pinned():
         "Audio",
         "BadInput",
         "ChecksumMismatch",
+        "ConditionIgnored",
         "LegatoError",
         "MissingExtra",
         "NotPromoted",

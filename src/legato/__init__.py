@@ -18,6 +18,7 @@ _HOMES = {
     "Audio": "legato.audio",
     "BadInput": "legato.errors",
     "ChecksumMismatch": "legato.errors",
+    "ConditionIgnored": "legato.errors",
     "LegatoError": "legato.errors",
     "MissingExtra": "legato.errors",
     "NotPromoted": "legato.errors",

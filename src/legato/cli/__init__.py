@@ -17,6 +17,7 @@ from legato.cli.ask import ask
 from legato.cli.bench import bench
 from legato.cli.evaluate import evaluate
 from legato.cli.listen import listen
+from legato.cli.listening import listening
 from legato.errors import LegatoError
 
 INTERRUPTED, READER_GONE = 130, 141  # 128 + SIGINT, 128 + SIGPIPE
@@ -28,7 +29,7 @@ def legato() -> None:
     """A spoken question, heard by a large model, answered by a small one."""
 
 
-for command in (ask, listen, evaluate, bench):
+for command in (ask, listen, evaluate, bench, listening):
     legato.add_command(command)
 
 
