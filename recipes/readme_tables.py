@@ -20,13 +20,10 @@ from xml.sax.saxutils import escape
 
 ROOT = Path(__file__).resolve().parents[1]
 TREES = ("src/legato", "recipes", "benchmarks", "docs", "examples", "records", "tests")
-PLAIN = {
-    "src/legato/serve/static/ear.svg": "The page's icon",
-    "src/legato/serve/static/listening.css": "How the listening sheet looks, by day and by night",
-    "src/legato/serve/static/listening.html": "The listening sheet's page",
-    "src/legato/serve/static/listening.js": "Plays both recordings at once, switches between them, sends votes",  # what a file or folder without a docstring is; a folder named here is one line, its files are not listed
+PLAIN = {  # what a file or folder without a docstring is; a folder named here is one line, its files are not listed
     "src/legato/corpora/world/data": "the world's tables: countries, cities, words; sources in SOURCES.md",
     "src/legato/pocket/weights": "the shipped weights, a folder an artifact, each with its manifest",
+    "src/legato/serve/static": "the pages: plain HTML, CSS and JavaScript, nothing from elsewhere",
     "src/legato/presets/pocket.toml": "the pocket pair's weights by SHA-256",
     "docs/architecture.md": "the house: rooms, import rules, one question's way through it",
     "docs/diagnosis.png": "where each pocket model holds its answer, drawn by `legato listen diagnose`",
