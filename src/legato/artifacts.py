@@ -287,3 +287,37 @@ def unpack_int8(packed: Mapping[str, torch.Tensor], group: int = 64) -> torch.Te
     q, scale = packed["q"], packed["scale"]
     assert -(-q.shape[1] // group) == scale.shape[1], f"scales {tuple(scale.shape)} do not fit groups of {group}"
     return q.float() * scale.float().repeat_interleave(group, dim=1)[:, : q.shape[1]]
+
+
+def pack_module(module: torch.nn.Module, group: int = 64) -> dict[str, torch.Tensor]:
+    """A module's state as it is shipped: what has two dimensions and more as int8 rows, all else as float16.
+
+    Kernels and stacks of matrices are rows of their last dimension. Whole numbers and booleans stay what they are.
+    """
+    packed: dict[str, torch.Tensor] = {}
+    for name, tensor in module.state_dict().items():
+        if not tensor.is_floating_point():
+            packed[name] = tensor
+        elif tensor.dim() < 2 or tensor.shape[-1] < group // 2:  # short rows would be half scales
+            packed[name] = tensor.half()
+        else:
+            parts = pack_int8(tensor.flatten(0, -2), group)
+            packed |= {f"{name}.{part}": value for part, value in parts.items()}
+    return packed
+
+
+def fill_module(module: torch.nn.Module, packed: Mapping[str, torch.Tensor], group: int = 64) -> None:
+    """Put back what `pack_module` gave, in the module's own shapes and types.
+
+    Raises ArtifactError when names or sizes are another module's.
+    """
+    state = {}
+    for name, tensor in module.state_dict().items():
+        found = packed.get(name)
+        if found is None and f"{name}.q" in packed:
+            found = unpack_int8({part: packed[f"{name}.{part}"] for part in ("q", "scale")}, group)
+        if found is None or found.numel() != tensor.numel():
+            shape = tuple(tensor.shape)
+            raise ArtifactError(f"the stored weights hold no {name} of {shape}; they are another model's.")
+        state[name] = found.view(tensor.shape).to(tensor.dtype)
+    module.load_state_dict(state)

@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 import torch
 
-from legato.pocket.speaking import PocketVoice, Ring
+from legato.pocket.ring import Ring
+from legato.pocket.speaking import PocketVoice
 from legato.pocket.voice import BLANK, NONE, PAD, WORD, Voice, VoiceConfig, delayed
 from legato.transformer import TransformerConfig
 
@@ -101,4 +102,4 @@ def test_sizes_of_the_shipped_voice():
                 ("depth", "hand_down", "stage", "read_code", "heads"))
     assert 3.5e6 < depth < 4e6 and PAD != WORD
     assert dataclasses.replace(VoiceConfig(), lead=1).delays[0] == 1
-    assert Ring(whole.depth, 1, 16).keys.shape == (4, 1, 3, 16, 64)
+    assert Ring(whole.depth, 1, 16).keys.shape == (4, 3, 16, 64)

@@ -1,11 +1,9 @@
 """The pocket voice one frame at a time, behind `SpeechModel`: what `Voice` computes for whole sequences, step by step.
 
-The backbone looks back over a window, so its memory is a ring: a new key overwrites the oldest, and since attention
-does not care in which order it finds what it may see, nothing is ever moved. Both rows of a guided run go through the
-weights together. Everything is preallocated; a step makes only what torch needs inside a product.
+Both transformers walk on a `Ring`; what the depth model is handed besides is copied into buffers made once.
 
 Shapes: R rows (1, or 2 when guided: the text read, the text blanked), K books, V entries, C backbone width, D depth
-width, W window.
+width.
 """
 
 from __future__ import annotations
@@ -14,9 +12,8 @@ import torch
 from torch import Tensor
 
 from legato.organs import Layout
+from legato.pocket.ring import Ring
 from legato.pocket.voice import BLANK, PAD, WORD, Voice
-from legato.rotary import turn
-from legato.transformer import Transformer
 
 
 class PocketVoice:
@@ -76,34 +73,3 @@ class Depth:
         if stage + 1 < self.voice.config.books:
             said = self.voice.codebooks[stage, code] @ self.voice.read_code[stage]  # (D,)
             self._next = self._handed + self.voice.stage[stage + 1] + said
-
-
-class Ring:
-    """A transformer's memory of the last W steps, and one step on top of it."""
-
-    def __init__(self, model: Transformer, rows: int, window: int) -> None:
-        c = model.config
-        self.model, self.window = model, window
-        self.keys = torch.zeros(c.layers, rows, c.kv_heads, window, c.head_dim, dtype=model.dtype)
-        self.values = torch.zeros_like(self.keys)
-        self.length = 0
-
-    def restart(self) -> None:
-        self.length = 0
-
-    @torch.inference_mode()
-    def step(self, x: Tensor) -> Tensor:
-        """x (R, C) of the newest step -> its normed state (R, C)."""
-        model = self.model
-        at, seen = self.length % self.window, min(self.length + 1, self.window)
-        cos, sin = (t.to(x.dtype) for t in model.config.rotary.tables(torch.tensor([self.length])))
-        x = x[:, None]
-        for layer, block in enumerate(model.blocks):
-            q, k, v = block.project(x)
-            self.keys[layer, :, :, at] = turn(k, cos, sin)[:, :, 0]
-            self.values[layer, :, :, at] = v[:, :, 0]
-            keys, values = self.keys[layer, :, :, :seen], self.values[layer, :, :, :seen]
-            x = block.attend(x, turn(q, cos, sin), keys, values, None, causal=False)
-        self.length += 1
-        return model.norm(x)[:, 0]
-
