@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +62,10 @@ def serve(sheet_path: Path, port: int) -> None:
         click.echo(f"{len(given.by_trial)} of {len(sheet.trials)} trials are answered; open {address}  (Ctrl-C ends)")
 
     with local.listen(port) as door:
-        try:
+        with suppress(KeyboardInterrupt):  # how this command is meant to end; not raised where a shell ignores it
             local.serve(app, door, ready)
-        except KeyboardInterrupt:  # how this command is meant to end
-            done = len(votes.read(sheet).by_trial)
-            click.echo(f"{done} of {len(sheet.trials)} trials are answered; the same command goes on from there")
+    done = len(votes.read(sheet).by_trial)
+    click.echo(f"{done} of {len(sheet.trials)} trials are answered; the same command goes on from there")
 
 
 @listening.command()
