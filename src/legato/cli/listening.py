@@ -61,9 +61,9 @@ def serve(sheet_path: Path, port: int) -> None:
     def ready(address: str) -> None:
         click.echo(f"{len(given.by_trial)} of {len(sheet.trials)} trials are answered; open {address}  (Ctrl-C ends)")
 
-    with local.listen(port) as door:
-        with suppress(KeyboardInterrupt):  # how this command is meant to end; not raised where a shell ignores it
-            local.serve(app, door, ready)
+    # An interrupt is how this command is meant to end; none is raised where a shell ignores it.
+    with local.listen(port) as door, suppress(KeyboardInterrupt):
+        local.serve(app, door, ready)
     done = len(votes.read(sheet).by_trial)
     click.echo(f"{done} of {len(sheet.trials)} trials are answered; the same command goes on from there")
 
