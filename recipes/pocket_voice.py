@@ -6,7 +6,8 @@
 `codes` hears every clip of recipes/speak_voice.py with the codec's encoder, once: codes, the continuous latent before
 any discretisation, and words with the frame at which they begin. Silence before the first word is cut to 100 ms, so
 that the voice begins at once. `train` strings clips together to sequences of 20 s, so that a sentence may follow
-another; it checkpoints and resumes.
+another; it checkpoints and resumes. A part of the sequences reads only the first books of its past, so that the voice
+may be fed back by fewer depth stages.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ BATCH = 8
 STEPS, RATE, WARMUP = 8000, 8e-4, 300
 DEPTH_SHARE = 0.125  # of the steps whose codes behind the first are asked for
 BLANKED = 0.15  # of the sequences: for guidance
+SHOWN = ((3, 0.4), (8, 0.2), (16, 0.4))  # books that a sequence reads of its past, and how often so many
 FIRST, OTHERS, ACTION = 1.0, 1.0, 0.3  # weights of the losses
 EVERY = 250
 
@@ -140,8 +142,11 @@ class Spoken:
 def losses(voice: Voice, text: Tensor, found: Tensor) -> dict[str, Tensor]:
     """text (B, T), codes (B, T, K) -> mean losses of the action, the first code and the others; first codes right."""
     heard = torch.where(torch.rand(len(text), 1) < BLANKED, BLANK, text)
+    counts, shares = zip(*SHOWN, strict=True)
+    shown = torch.tensor(counts)[torch.multinomial(torch.tensor(shares), len(text), replacement=True)]
+    past = torch.where(torch.arange(found.shape[2]) < shown[:, None, None], found, NONE)
     with torch.autocast("cpu", torch.bfloat16):
-        h = voice.states(heard[:, :-1], found[:, :-1])  # of steps 1 .. T - 1
+        h = voice.states(heard[:, :-1], past[:, :-1])  # of steps 1 .. T - 1
         wanted, now = found[:, 1:], heard[:, 1:]
         acts = voice.action(h)
         there = (wanted[..., 0] != NONE) & (torch.rand(wanted.shape[:2]) < DEPTH_SHARE)

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from legato.speak.history import LEVELS
 
 FREQUENCIES = 32  # pairs of sine and cosine by which a time is told
+EPS = 1e-6  # of the norms
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Head(nn.Module):
 
     def forward(self, x: Tensor, s: Tensor, t: Tensor, condition: Tensor) -> Tensor:
         """x (N, U) at s (N,), going to t (N,) -> velocity (N, U)."""
-        y = condition + sum(read(_waves(time)) for read, time in zip(self.times, (s, t), strict=True))
+        y = condition + sum(read(waves(time)) for read, time in zip(self.times, (s, t), strict=True))
         z = self.enter(x)
         if self.last is None:
             z = z + y
@@ -104,10 +105,10 @@ class Layer(nn.Module):
 def _normed(x: Tensor) -> Tensor:
     """Layer norm without weights, written out: torch's own has no forward-mode derivative, which flow maps need."""
     x = x - x.mean(-1, keepdim=True)
-    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + EPS)
 
 
-def _waves(t: Tensor) -> Tensor:
+def waves(t: Tensor) -> Tensor:
     """(N,) in [0, 1] -> (N, 2 FREQUENCIES), from one radian to a hundred over the whole.
 
     Faster ones would drown the derivative in time that flow maps are trained by. Angles are never bfloat16, which steps

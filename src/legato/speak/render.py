@@ -14,10 +14,10 @@ from torch import Tensor
 
 from legato.organs import Codec
 from legato.speak.entrance import Entrance
-from legato.speak.flow import sample
 from legato.speak.harness import Frame
 from legato.speak.head import Head
 from legato.speak.history import DROPPED, History, bucket, corrupt
+from legato.speak.rendering import Rendering
 
 
 class Renderer(Protocol):
@@ -61,18 +61,18 @@ class HeadRenderer:
     def start(self) -> Callable[[Frame], Tensor]:
         c = self.head.config
         draw = torch.Generator().manual_seed(self.seed)
+        rendering = Rendering(self.head, self.steps)
         history, stream = History(c.history, c.latent), self.entrance.stream()
         level = torch.tensor([self.level])
-        told, nothing = bucket(level), torch.tensor([DROPPED])
+        told = int(bucket(level))
         begun = False
 
         @torch.inference_mode()
         def render(frame: Frame) -> Tensor:
             nonlocal begun
             past = corrupt(history.past, level, draw)
-            condition = self.head.condition(frame.state[None], past, told if begun else nothing)
             noise = self.temperature**0.5 * torch.randn(1, c.latent, generator=draw)
-            x = sample(lambda x, s, t: self.head(x, s, t, condition), noise, self.steps)
+            x = rendering(frame.state, past, told if begun else DROPPED, noise)
             history.push(x)
             begun = True
             return stream(x[:, :, None])
