@@ -23,7 +23,7 @@ from legato.pocket.voice import Voice, VoiceConfig, delayed
 from legato.speak.entrance import Statistics
 from legato.speak.head import HeadConfig
 from legato.speak.train import HeadTraining, Tapped, train_head
-from pocket_voice import STEPS_LONG, Spoken
+from pocket_voice import STEPS_LONG, Spoken, parts
 
 HELD = 40  # sequences of held clips
 
@@ -38,22 +38,27 @@ def tap(data: Path, state: Path, out: Path, sequences: int) -> None:
     behind = max(config.delays)
     for name, held, count in (("train", False, sequences), ("held", True, HELD)):
         spoken = Spoken(data, config, held)
-        latents = np.memmap(data / "latents.f16", "<f2", "r", shape=(len(spoken.codes), 2 * config.projected))
+        latents = [
+            np.memmap(part / "latents.f16", "<f2", "r", shape=(len(codes), 2 * config.projected))
+            for part, codes in zip(parts(data), spoken.codes, strict=True)
+        ]
         rng = np.random.default_rng(7 + held)
         states, targets, firsts = [], [], []
         for _ in range(count):
-            said, frames = [], []
-            while len(frames) < STEPS_LONG:
+            said, drawn, true, long = [], [], [], 0
+            while long < STEPS_LONG:
                 entry = spoken.entries[rng.integers(len(spoken.entries))]
-                said += [(math.floor(len(frames) + at), ids) for at, ids in entry["pieces"] if ids]
-                frames += range(entry["start"], entry["start"] + entry["frames"])
-            codes = torch.from_numpy(spoken.codes[frames].astype(np.int64)).T
+                said += [(math.floor(long + at), ids) for at, ids in entry["pieces"] if ids]
+                drawn.append(spoken.frames(entry))
+                true.append(latents[entry["part"]][entry["start"] : entry["start"] + entry["frames"]])
+                long += entry["frames"]
+            codes = torch.from_numpy(np.concatenate(drawn).astype(np.int64)).T
             text, streams = track(said, STEPS_LONG), delayed(codes, config.delays, STEPS_LONG)
             with torch.autocast("cpu", torch.bfloat16):
                 h = voice.states(text[None, :-1], streams[None, :-1])[0].float()  # of steps 1 .. T - 1
             complete = STEPS_LONG - behind  # frames whose last code lies within
             states.append(h[behind - 1 :])
-            targets.append(torch.from_numpy(latents[frames[:complete]].astype(np.float32)))
+            targets.append(torch.from_numpy(np.concatenate(true)[:complete].astype(np.float32)))
             firsts.append(torch.arange(complete) == 0)
         if name == "train":
             statistics = Statistics.of([t.T for t in targets])

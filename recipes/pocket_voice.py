@@ -1,13 +1,15 @@
 """Train the pocket voice: its backbone and depth transformer, on codes of the frozen codec and words with exact times.
 
-    python recipes/pocket_voice.py codes --clips CLIPS --codec RUNS/spectral/state.pt --data DATA [--follow]
-    python recipes/pocket_voice.py train --data DATA --runs RUNS [--steps N]
+    python recipes/pocket_voice.py codes   --texts TEXTS.jsonl --codec RUNS/spectral/state.pt --data DATA/NAME
+    python recipes/pocket_voice.py prepare --codec RUNS/spectral/state.pt --data DATA
+    python recipes/pocket_voice.py train   --data DATA --runs RUNS [--steps N]
 
-`codes` hears every clip of recipes/speak_voice.py with the codec's encoder, once: codes, the continuous latent before
-any discretisation, and words with the frame at which they begin. Silence before the first word is cut to 100 ms, so
-that the voice begins at once. `train` strings clips together to sequences of 20 s, so that a sentence may follow
+`codes` says every text with the training voice (recipes/speak_voice.py) and hears it with the codec's encoder: codes,
+the continuous latent before any discretisation, and words with the frame at which they begin. No sound is kept, which
+would be 170 MB an hour. Several may run side by side into parts of one DATA. Silence before the first word is cut to
+100 ms, so that the voice begins at once. `train` strings clips together to sequences of 20 s, so that a sentence may follow
 another; it checkpoints and resumes. A part of the sequences reads only the first books of its past, so that the voice
-may be fed back by fewer depth stages.
+may be fed back by fewer depth stages; stretches of it are hidden altogether.
 """
 
 from __future__ import annotations
@@ -25,12 +27,14 @@ import torch
 import torch.nn.functional as F
 from tokenizers import Tokenizer
 from torch import Tensor, nn
+from tqdm import tqdm
 
 from legato.listen.capture import whole_lines
 from legato.optim import Journal, checkpoint, cosine
 from legato.pocket.codec import FRAME, Codec
 from legato.pocket.script import learn, pieces, track
 from legato.pocket.voice import BLANK, NONE, TEXTS, WORD, Voice, VoiceConfig, delayed
+from legato.pocket.voice_shelf import codebooks
 
 UNIT = 600  # samples of one unit of duration
 LEADING = 4  # units of silence that stay before the first word
@@ -68,42 +72,66 @@ def words(spoken: list[Any]) -> list[tuple[str, int]]:
 
 
 @torch.inference_mode()
-def codes(clips: Path, state: Path, data: Path) -> None:
-    """Frames of all clips end to end: codes.u16 (N, K), latents.f16 (N, 2P), and one line a clip in index.jsonl."""
-    data.mkdir(parents=True, exist_ok=True)
-    codec = Codec().eval()
-    codec.load_state_dict(torch.load(state, weights_only=True)["codec"])
-    entries = [json.loads(line) for line in whole_lines(clips / "clips.jsonl")]
-    frames = 0
+def codes(texts: Path, state: Path, part: Path) -> None:
+    """Say every text and keep what the codec hears of it: codes.u16 (N, K), latents.f16 (N, 2P), index.jsonl."""
+    from speak_voice import Voice as Training
+
+    part.mkdir(parents=True, exist_ok=True)
+    codec, training = load_codec(state), Training()
+    lines = whole_lines(part / "index.jsonl")
+    last = json.loads(lines[-1]) if lines else {"start": 0, "frames": 0, "n": -1}
+    frames, widths = last["start"] + last["frames"], {"codes.u16": codec.books, "latents.f16": codec.projected}
     with ExitStack() as stack:
-        out, whole = (stack.enter_context((data / name).open("wb")) for name in ("codes.u16", "latents.f16"))
-        index = stack.enter_context((data / "index.jsonl").open("w", encoding="utf-8"))
-        for n, entry in enumerate(entries):
-            said = words(entry["spoken"])
+        files = {}
+        for name, width in widths.items():  # what a killed run wrote behind its last line is written again
+            file = files[name] = stack.enter_context((part / name).open("r+b" if lines else "wb"))
+            file.truncate(2 * width * frames)
+            file.seek(0, 2)
+        index = stack.enter_context((part / "index.jsonl").open("w", encoding="utf-8"))
+        index.writelines(f"{line}\n" for line in lines)
+        for n, text in enumerate(tqdm(whole_lines(texts), unit="text")):
+            if n <= last["n"]:
+                continue
+            entry = json.loads(text)
+            wave, spoken = training.say(entry["text"], n)
+            said = words(spoken)
             if not said:
                 continue
             cut = max(0, said[0][1] - LEADING)
-            wave = np.memmap(clips / entry["shard"], "<i2", "r", 2 * entry["offset"], (entry["samples"],))[cut * UNIT :]
             with torch.autocast("cpu", torch.bfloat16):
-                e = codec.latent(torch.from_numpy(wave.astype(np.float32) / 2**15)[None])
-            u = codec.quantiser.project(e.float())
-            found = codec.quantiser.encode(e.float())[0].T
-            out.write(found.numpy().astype("<u2").tobytes())
-            whole.write(u[0].T.half().numpy().tobytes())
-            line = {key: entry[key] for key in ("id", "text", "held", "source")}
-            line |= {"start": frames, "frames": len(found)}
+                e = codec.latent(torch.from_numpy(wave[cut * UNIT :])[None])
+            u, found = codec.project(e.float())[0].T, codec.quantiser.encode(e.float())[0].T
+            files["codes.u16"].write(found.numpy().astype("<u2").tobytes())
+            files["latents.f16"].write(u.half().numpy().tobytes())
+            line = {"n": n, "start": frames, "frames": len(found)}
+            line |= {key: entry[key] for key in ("text", "held", "source")}
             line["words"] = [[word, round((at - cut) * UNIT / FRAME, 3)] for word, at in said]  # begins at this frame
+            for file in files.values():
+                file.flush()
             index.write(json.dumps(line, ensure_ascii=False) + "\n")
+            index.flush()
             frames += len(found)
-            if n % 2000 == 0:
-                print(n, len(entries), frames, flush=True)
-    heard = [w for line in whole_lines(data / "index.jsonl") for w, _ in json.loads(line)["words"]]
+
+
+def load_codec(state: Path) -> Codec:
+    codec = Codec().eval()
+    codec.load_state_dict(torch.load(state, weights_only=True)["codec"])
+    return codec
+
+
+def prepare(data: Path, state: Path) -> None:
+    """Behind all parts: the pieces of the words that were said, and the codec's codebooks."""
+    lines = [json.loads(line) for part in parts(data) for line in whole_lines(part / "index.jsonl")]
+    heard = [word for line in lines for word, _ in line["words"]]
     learn(heard, TEXTS).save(str(data / "script.json"))
     tokenizer = Tokenizer.from_file(str(data / "script.json"))
-    print(f"{frames} frames, {frames / 12.5 / 3600:.1f} h, {len(heard)} words, "
-          f"{np.mean([len(pieces(tokenizer, w)) for w in heard[:20000]]):.2f} pieces a word")
-    books = (*codec.quantiser.first.books, *codec.quantiser.rest.books)
-    torch.save(torch.stack([book.entries for book in books]), data / "codebooks.pt")
+    each = np.mean([len(pieces(tokenizer, w)) for w in heard[:20000]])
+    print(f"{len(heard)} words, {each:.2f} pieces a word")
+    torch.save(codebooks(load_codec(state)), data / "codebooks.pt")
+
+
+def parts(data: Path) -> list[Path]:
+    return sorted(path.parent for path in data.glob("*/index.jsonl"))
 
 
 class Spoken:
@@ -111,25 +139,32 @@ class Spoken:
 
     def __init__(self, data: Path, config: VoiceConfig, held: bool = False) -> None:
         self.config = config
-        every = [json.loads(line) for line in whole_lines(data / "index.jsonl")]
-        self.entries = [e for e in every if e["held"] == held]
         self.tokenizer = Tokenizer.from_file(str(data / "script.json"))
-        total = every[-1]["start"] + every[-1]["frames"]
-        self.codes = np.memmap(data / "codes.u16", "<u2", "r", shape=(total, config.books))
+        self.entries: list[dict[str, Any]] = []
+        self.codes: list[np.memmap] = []
+        for n, part in enumerate(parts(data)):
+            every = [json.loads(line) for line in whole_lines(part / "index.jsonl")]
+            total = every[-1]["start"] + every[-1]["frames"]
+            self.codes.append(np.memmap(part / "codes.u16", "<u2", "r", shape=(total, config.books)))
+            self.entries += [entry | {"part": n} for entry in every if entry["held"] == held]
         for entry in self.entries:
             entry["pieces"] = [(at, pieces(self.tokenizer, word)) for word, at in entry["words"]]
+
+    def frames(self, entry: dict[str, Any]) -> np.ndarray:
+        """Codes (F, K) of one clip."""
+        return self.codes[entry["part"]][entry["start"] : entry["start"] + entry["frames"]]
 
     def sequence(self, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
         """Clips in a random order until the steps are full: text (T,), codes (T, K)."""
         said: list[tuple[int, list[int]]] = []
-        parts: list[np.ndarray] = []
+        found: list[np.ndarray] = []
         frames = 0
         while frames < STEPS_LONG:
             entry = self.entries[rng.integers(len(self.entries))]
             said += [(math.floor(frames + at), ids) for at, ids in entry["pieces"] if ids]
-            parts.append(self.codes[entry["start"] : entry["start"] + entry["frames"]])
+            found.append(self.frames(entry))
             frames += entry["frames"]
-        whole = torch.from_numpy(np.concatenate(parts).astype(np.int64)).T  # (K, F)
+        whole = torch.from_numpy(np.concatenate(found).astype(np.int64)).T  # (K, F)
         return track(said, STEPS_LONG), delayed(whole, self.config.delays, STEPS_LONG)
 
     def batches(self, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -145,6 +180,7 @@ def losses(voice: Voice, text: Tensor, found: Tensor) -> dict[str, Tensor]:
     counts, shares = zip(*SHOWN, strict=True)
     shown = torch.tensor(counts)[torch.multinomial(torch.tensor(shares), len(text), replacement=True)]
     past = torch.where(torch.arange(found.shape[2]) < shown[:, None, None], found, NONE)
+    past = torch.where(spans(*text.shape)[..., None], NONE, past)
     with torch.autocast("cpu", torch.bfloat16):
         h = voice.states(heard[:, :-1], past[:, :-1])  # of steps 1 .. T - 1
         wanted, now = found[:, 1:], heard[:, 1:]
@@ -164,6 +200,19 @@ def losses(voice: Voice, text: Tensor, found: Tensor) -> dict[str, Tensor]:
     right = (single[asked].argmax(-1) == wanted[..., 0][asked]).float().mean()
     action = F.cross_entropy(acts.float()[free], choice[free])
     return {"first": first, "others": other, "action": action, "right": right}
+
+
+def spans(rows: int, steps: int) -> Tensor:
+    """Stretches of 4 to 24 steps, a sixth of all, whose past codes are hidden: what is said there only the text knows.
+
+    With every code of the past to go on, a voice learns to continue sounds long before it learns to read.
+    """
+    hidden = torch.zeros(rows, steps, dtype=torch.bool)
+    for row in hidden:
+        while row.float().mean() < 1 / 6:
+            start, long = int(torch.randint(steps, ())), int(torch.randint(4, 25, ()))
+            row[start : start + long] = True
+    return hidden
 
 
 def first_logits(voice: Voice, h: Tensor, text: Tensor) -> Tensor:
@@ -220,8 +269,8 @@ def train(data: Path, runs: Path, steps: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("stage", choices=("codes", "train"))
-    parser.add_argument("--clips", type=Path)
+    parser.add_argument("stage", choices=("codes", "prepare", "train"))
+    parser.add_argument("--texts", type=Path)
     parser.add_argument("--codec", type=Path)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--runs", type=Path)
@@ -229,7 +278,9 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     if args.stage == "codes":
-        codes(args.clips, args.codec, args.data)
+        codes(args.texts, args.codec, args.data)
+    elif args.stage == "prepare":
+        prepare(args.data, args.codec)
     else:
         train(args.data, args.runs, args.steps)
 

@@ -1,11 +1,13 @@
 """What the pocket voice is taught to say: texts of the pocket world, and everyday sentences around many words.
 
-    python recipes/voice_texts.py OUT.jsonl [--world N] [--written N]
+    python recipes/voice_texts.py OUT.jsonl [--world N] [--written N] [--wordnet FOLDER]
 
 One JSON line a text: {"text", "source", "held"}. "world": questions and answers of the world's train split, one text a
 sentence group as it stands. "written": sentences that the base model (SmolLM2-135M-Instruct, Apache-2.0) writes about
-two of the world's words, so that the voice meets sounds and clauses that no template has. One text in forty is held out
-by the hash of its letters; the tests say only those. Killed, it goes on where it was: texts follow from the numbers.
+two of the world's words, so that the voice meets sounds and clauses that no template has. "example" and "meaning":
+phrases in which WordNet 3.0 (Princeton's licence; Debian's wordnet-base, /usr/share/wordnet) uses its words, and what
+they mean. One text in forty is held out by the hash of its letters; the tests say only those. Killed, it goes on where
+it was: texts follow from the numbers.
 """
 
 from __future__ import annotations
@@ -78,6 +80,30 @@ def written(words: list[str], start: int, count: int) -> Iterator[str | None]:
             yield found[0] if found and len(ids) < LIMIT else None
 
 
+def wordnet(folder: Path) -> Iterator[tuple[str, str]]:
+    """(source, text), in an order that mixes both."""
+    found: list[tuple[str, str]] = []
+    for name in ("noun", "verb", "adj", "adv"):
+        for line in (folder / f"data.{name}").read_text(encoding="utf-8").splitlines():
+            if line.startswith(" "):
+                continue  # the licence
+            entry, gloss = line.split(" | ", 1)
+            parts = entry.split()
+            word = parts[4].split("(")[0].replace("_", " ")
+            meaning = gloss.split(';')[0].split('"')[0].strip(" ;:")
+            for example in re.findall(r'"([^"]+)"', gloss):
+                found.append(("example", sentence(example)))
+            if name in ("noun", "adj") and 2 <= len(meaning.split()) <= 14:
+                found.append(("meaning", sentence(f"{word} means {meaning}")))
+    random.Random("wordnet").shuffle(found)
+    return ((source, text) for source, text in found if re.fullmatch(r"[A-Za-z0-9 ,;:'’.?!-]{6,140}", text))
+
+
+def sentence(text: str) -> str:
+    text = text.strip().rstrip(";:,-")
+    return text[:1].upper() + text[1:] + ("" if text[-1:] in ".?!" else ".")
+
+
 def memories(model: Transformer, prompts: list[list[int]]) -> list[Cache]:
     """Content caches of all but the last token of each prompt."""
     lengths = [len(ids) - 1 for ids in prompts]
@@ -96,6 +122,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--world", type=int, default=6000, help="rows of the world: a question and an answer each")
     parser.add_argument("--written", type=int, default=16000)
+    parser.add_argument("--wordnet", type=Path)
     args = parser.parse_args()
     lines = [json.loads(line) for line in whole_lines(args.out)]
     seen = {line["text"] for line in lines}
@@ -113,6 +140,9 @@ def main() -> None:
         if not lines:
             for n, text in enumerate(world(args.world)):
                 keep(text, "world", n)
+        if args.wordnet is not None:
+            for n, (source, text) in enumerate(wordnet(args.wordnet)):
+                keep(text, source, n)
         sentences = written(world_words(args.world), done, args.written)
         for n, text in enumerate(tqdm(sentences, initial=done, total=args.written), done):
             keep(text, "written", n)
