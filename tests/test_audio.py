@@ -309,3 +309,45 @@ def test_questions_are_long_enough_short_enough_and_audible():
     assert complaint(np.zeros(RATE), name="q.wav").startswith("no speech found in q.wav: it is silent")
     hiss = np.random.default_rng(0).integers(-1, 2, RATE) / 32768
     assert "its loudest moment is 92 dB below full scale" in complaint(hiss)
+
+
+def test_a_growing_file_is_the_one_written_at_once(tmp_path):
+    samples = tone(seconds=0.5).reshape(-1)
+    with audio.writing(tmp_path / "grown.wav", RATE) as put:
+        for part in np.array_split(samples, 7):
+            put(part)
+        assert not (tmp_path / "grown.wav").exists()  # only whole
+    audio.write(tmp_path / "whole.wav", Audio(samples[None], RATE))
+    np.testing.assert_array_equal(*(audio.read(tmp_path / f"{name}.wav").samples for name in ("grown", "whole")))
+    assert [p.name for p in tmp_path.glob(".*")] == []
+
+
+def test_an_interrupted_file_leaves_nothing_and_the_old_one_alone(tmp_path):
+    path = tmp_path / "out.wav"
+    audio.write(path, Audio(tone(seconds=0.1).reshape(1, -1), RATE))
+    before = path.read_bytes()
+    with pytest.raises(KeyboardInterrupt), audio.writing(path, RATE) as put:
+        put(np.zeros(100, np.float32))
+        raise KeyboardInterrupt
+    assert path.read_bytes() == before and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    path = tmp_path / "out.wav"
+    with pytest.raises(BadInput, match="out.wav: No space left on device"), audio.writing(path, RATE) as put:
+        put(np.zeros(100, np.float32))
+        monkeypatch.setattr("wave.Wave_write.writeframes", full)
+        put(np.zeros(100, np.float32))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("a.mp3", "must end in .wav"), ("no/where.wav", "No such file"), ("d.wav", "is a directory")]
+)
+def test_a_place_that_cannot_be_written_is_told_at_once(tmp_path, name, why):
+    (tmp_path / "d.wav").mkdir()
+    with pytest.raises(BadInput, match=why), audio.writing(tmp_path / name, RATE):
+        raise AssertionError("must not be reached")

@@ -12,6 +12,10 @@ import hashlib
 import io
 import math
 import os
+import secrets
+import wave
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -182,6 +186,36 @@ def write(path: str | os.PathLike[str], audio: Audio) -> None:
         raise BadInput(f"cannot write {path}: {error.error_string.strip().rstrip('.')}.") from None
     except OSError as error:
         raise BadInput(f"cannot write {path}: {error.strerror}.") from None
+
+
+@contextmanager
+def writing(path: str | os.PathLike[str], rate: int) -> Iterator[Callable[[np.ndarray], None]]:
+    """A 16-bit mono WAV that grows on the disk and appears under its name when it is whole, or not at all.
+
+    Gives a function that takes float32 samples (S,) in [-1, 1]. Raises BadInput, at once where the place cannot be
+    written, or as soon as the disk is full; what was written is then gone.
+    """
+    path = Path(path)
+    if path.suffix.lower() != ".wav":
+        raise BadInput(f"cannot write {path}: its name must end in .wav.")
+    if path.is_dir():
+        raise BadInput(f"cannot write {path}: it is a directory.")
+    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        with open(scratch, "xb") as file:
+            with wave.open(file, "wb") as out:  # raises what the disk says, where libsndfile only writes less
+                out.setnchannels(1)
+                out.setsampwidth(2)
+                out.setframerate(rate)
+                yield lambda samples: out.writeframes(_int16(samples).astype("<i2").tobytes())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, path)
+    except OSError as error:
+        raise BadInput(f"cannot write {path}: {error.strerror}.") from None
+    finally:
+        with suppress(OSError):
+            scratch.unlink(missing_ok=True)
 
 
 def loudness_dbfs(audio: Audio) -> float:
