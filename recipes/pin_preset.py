@@ -17,7 +17,7 @@ from legato.presets import FOLDER, parse
 
 def pin(text: str, weights: Path) -> str:
     """The preset's text with the hashes of what lies in `weights`."""
-    parts = re.split(r"(?m)^(?=\[artifacts\.)", text)
+    parts = re.split(r"(?m)^(?=\[(?:artifacts|speech)\.)", text)
     for n, part in enumerate(parts[1:], 1):
         folder = re.search(r'(?m)^folder = "(.+)"$', part)
         assert folder, part

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from legato.errors import BadInput
 from legato.pocket.codec import FRAME, RATE, Codec, CodecConfig
 from legato.pocket.quantiser import SplitQuantiserConfig
 from legato.pocket.speaking import PocketVoice
@@ -54,49 +55,56 @@ def parts():
     return codec, voice, head, Entrance(codec, Statistics(torch.zeros(12), torch.ones(12)))
 
 
-def speaker(parts, by, **sampling):
+def speaker(parts, **sampling):
     codec, voice, head, entrance = parts
-    renderer = DepthRenderer(codec) if by == "depth" else HeadRenderer(head, entrance)
-    return Speaker(front, Harness(voice, Sampling(**sampling)), renderer, RATE)
+    renderers = {"head": HeadRenderer(head, entrance), "depth": DepthRenderer(codec)}
+    return Speaker(front, Harness(voice, Sampling(**sampling)), renderers, RATE)
+
+
+def spoken_codes(parts, text, **sampling):
+    """The codes of a run, and its sound by the depth renderer."""
+    made = speaker(parts, **sampling)
+    frames = list(made.harness.frames(front([text])))
+    return torch.stack([f.codes for f in frames], 1)[None], np.concatenate(list(made.speak(text, "depth")))
 
 
 @pytest.mark.parametrize("by", ["depth", "head"])
 def test_every_chunk_is_one_frame_of_sound(parts, by):
-    chunks = list(speaker(parts, by).speak("hello there you"))
+    chunks = list(speaker(parts).speak("hello there you", by))
     assert all(c.shape == (FRAME,) and c.dtype == np.float32 and np.abs(c).max() <= 1 for c in chunks)
     assert np.concatenate(chunks).std() > 0
 
 
-def test_codes_are_the_same_whoever_renders(parts):
-    by_depth, by_head = (
-        [f.codes for f, _ in speaker(parts, by, seed=4).rendered("one two three")] for by in ("depth", "head")
-    )
-    assert len(by_depth) == len(by_head) and all(torch.equal(a, b) for a, b in zip(by_depth, by_head, strict=True))
+def test_rendered_together_each_is_what_it_is_alone(parts):
+    """So codes and states cannot depend on who renders them."""
+    made = speaker(parts, seed=4)
+    pairs = list(made.rendered("one two three", ("head", "depth")))
+    for i, by in enumerate(("head", "depth")):
+        alone = list(made.speak("one two three", by))
+        np.testing.assert_array_equal(np.concatenate([pair[i] for pair in pairs]), np.concatenate(alone))
 
 
-def test_the_depth_renderer_streams_what_the_codec_decodes_at_once(parts):
-    rendered = list(speaker(parts, "depth").rendered("one two"))
-    codes = torch.stack([frame.codes for frame, _ in rendered], 1)[None]
-    whole = parts[0].decode(parts[0].lookup(codes))[0].clamp(-1, 1)
-    np.testing.assert_allclose(np.concatenate([chunk for _, chunk in rendered]), whole.numpy(), atol=1e-5)
+@pytest.mark.parametrize("stages", [None, 2])
+def test_the_depth_renderer_streams_what_the_codec_decodes_at_once(parts, stages):
+    codes, heard = spoken_codes(parts, "one two", stages=stages)
+    whole = parts[0].decode(parts[0].lookup(codes[:, :stages]))[0].clamp(-1, 1)
+    np.testing.assert_allclose(heard, whole.numpy(), atol=1e-5)
 
 
-def test_fewer_stages_are_decoded_with_fewer_books(parts):
-    rendered = list(speaker(parts, "depth", stages=2).rendered("one"))
-    codes = torch.stack([frame.codes[:2] for frame, _ in rendered], 1)[None]
-    whole = parts[0].decode(parts[0].lookup(codes))[0].clamp(-1, 1)
-    np.testing.assert_allclose(np.concatenate([chunk for _, chunk in rendered]), whole.numpy(), atol=1e-5)
+def test_a_renderer_that_is_not_there_is_told(parts):
+    with pytest.raises(BadInput, match="there is no renderer 'mouth'; choose one of head, depth"):
+        next(speaker(parts).speak("one", "mouth"))
 
 
 def test_an_utterance_starts_afresh(parts):
-    voice = speaker(parts, "head")
+    voice = speaker(parts)
     one, two = (np.concatenate(list(voice.speak("same words"))) for _ in range(2))
     np.testing.assert_array_equal(one, two)
 
 
 def test_text_in_pieces_sounds_as_text_at_once(parts):
-    whole = np.concatenate(list(speaker(parts, "head").speak("good day sir")))
-    pieces = np.concatenate(list(speaker(parts, "head").speak(iter(["go", "od d", "ay ", "sir"]))))
+    whole = np.concatenate(list(speaker(parts).speak("good day sir")))
+    pieces = np.concatenate(list(speaker(parts).speak(iter(["go", "od d", "ay ", "sir"]))))
     np.testing.assert_array_equal(whole, pieces)
 
 
@@ -108,5 +116,5 @@ def test_sound_comes_before_the_text_is_complete(parts):
             given.append(piece)
             yield piece
 
-    next(speaker(parts, "head").speak(slowly()))
+    next(speaker(parts).speak(slowly()))
     assert len(given) < 10

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from legato import artifacts, presets
-from legato.errors import ChecksumMismatch
+from legato.errors import BadInput, ChecksumMismatch
 from legato.pocket import shelf
 from legato.pocket.ear import Ear
 from legato.pocket.language import Language
@@ -31,6 +31,14 @@ def stored(preset: str, *names: str) -> dict[str, Stored]:
     """
     pins = presets.read(preset).artifacts
     return {name: _checked(name, getattr(pins, name)) for name in names}
+
+
+def spoken(preset: str) -> dict[str, Stored]:
+    """Tensors and manifest of each part of a preset's voice. Raises as `stored` does; BadInput where it has none."""
+    pins = presets.read(preset).speech
+    if pins is None:
+        raise BadInput(f"preset {preset!r} has no voice: it only listens; choose one that speaks.")
+    return {field.name: _checked(field.name, getattr(pins, field.name)) for field in fields(pins)}
 
 
 def _checked(name: str, pinned: Pinned) -> Stored:

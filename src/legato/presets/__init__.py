@@ -43,12 +43,22 @@ class Artifacts:
 
 
 @dataclass(frozen=True)
+class Speech:
+    """The parts of a voice: what decides, what renders, what decodes."""
+
+    codec: Pinned
+    voice: Pinned
+    head: Pinned
+
+
+@dataclass(frozen=True)
 class Preset:
-    """An assembled system by name."""
+    """An assembled system by name. One without a voice only listens."""
 
     name: str
     about: str
     artifacts: Artifacts
+    speech: Speech | None = None
 
 
 def names() -> list[str]:
@@ -84,20 +94,27 @@ def parse(text: str, where: str) -> Preset:
         content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise BadInput(f"{where} is not TOML ({error}); restore the file.") from error
-    _same_keys(content, Preset, where)
+    _same_keys({"speech": None} | content, Preset, where)
     for key in ("name", "about"):
         _require(isinstance(content[key], str), f"{where}: {key!r} is no text")
-    parts = content["artifacts"]
-    _same_keys(parts, Artifacts, f"{where}, [artifacts]")
+    artifacts = Artifacts(**_pinned(content["artifacts"], Artifacts, f"{where}, [artifacts", "]"))
+    speech = None
+    if "speech" in content:
+        speech = Speech(**_pinned(content["speech"], Speech, f"{where}, [speech", "]"))
+    return Preset(content["name"], content["about"], artifacts, speech)
+
+
+def _pinned(parts: Any, wanted: type, where: str, end: str) -> dict[str, Pinned]:
+    _same_keys(parts, wanted, where + end)
     pinned = {}
     for part, values in parts.items():
-        at = f"{where}, [artifacts.{part}]"
+        at = f"{where}.{part}{end}"
         _same_keys(values, Pinned, at)
         _require(all(isinstance(value, str) for value in values.values()), f"{at} holds something that is no text")
         hashes = (values["weights"], values["identity"])
         _require(all(_SHA256.fullmatch(sha) for sha in hashes), f"{at} needs hashes of 64 hex digits")
         pinned[part] = Pinned(**values)
-    return Preset(content["name"], content["about"], Artifacts(**pinned))
+    return pinned
 
 
 def _same_keys(found: Mapping[str, Any], wanted: type, where: str) -> None:

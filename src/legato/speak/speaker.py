@@ -1,17 +1,18 @@
 """Text in, sound out, both as they come: words are read ahead, frames are rendered as soon as they are complete.
 
-The first frames of an utterance, before the first word can be heard, are spoken like all others; what is left out is
-nothing. Where the text pauses the sound waits: the harness asks for a word only when the voice wants to begin one.
+Where the text pauses the sound waits: the harness asks for a word only when the voice wants to begin one. One run may
+be rendered in several ways at once, since what is rendered never comes back into it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from legato.speak.harness import Frame, Harness
+from legato.errors import BadInput
+from legato.speak.harness import Harness
 from legato.speak.lead import Word
 from legato.speak.render import Renderer
 
@@ -24,24 +25,29 @@ class Speaker:
 
     Args:
         front: text to words.
+        renderers: by name, such as "head" and "depth".
         rate: Hz of the sound.
     """
 
     front: Front
     harness: Harness
-    renderer: Renderer
+    renderers: Mapping[str, Renderer]
     rate: int
 
-    def speak(self, text: str | Iterable[str]) -> Iterator[np.ndarray]:
+    def speak(self, text: str | Iterable[str], render: str = "head") -> Iterator[np.ndarray]:
         """Chunks of one codec frame, float32 (S,) in [-1, 1]. Text may be a stream of pieces.
 
-        Raises: BadInput where nothing in the text can be spoken.
+        Raises: BadInput where nothing in the text can be spoken, or there is no such renderer.
         """
-        for _, chunk in self.rendered(text):
+        for (chunk,) in self.rendered(text, (render,)):
             yield chunk
 
-    def rendered(self, text: str | Iterable[str]) -> Iterator[tuple[Frame, np.ndarray]]:
-        """The same with the frame that each chunk was rendered from."""
-        render = self.renderer.start()
+    def rendered(self, text: str | Iterable[str], by: Iterable[str]) -> Iterator[tuple[np.ndarray, ...]]:
+        """One run, each frame's chunk by each of the renderers named."""
+        renders = []
+        for name in by:
+            if name not in self.renderers:
+                raise BadInput(f"there is no renderer {name!r}; choose one of {', '.join(self.renderers)}.")
+            renders.append(self.renderers[name].start())
         for frame in self.harness.frames(self.front([text] if isinstance(text, str) else text)):
-            yield frame, render(frame)[0].clamp(-1, 1).numpy()
+            yield tuple(render(frame)[0].clamp(-1, 1).numpy() for render in renders)
