@@ -1,14 +1,19 @@
 """Build what the pocket voice pronounces words by: a lexicon, and letters to sounds for the words that are not in it.
 
-    python recipes/phonemes.py OUT [--hibari-assets FOLDER]
+    python recipes/phonemes.py build OUT
+    python recipes/phonemes.py measure OUT
+    python recipes/phonemes.py agree TEXTS.txt
 
 The lexicon is misaki's of American English (hexgrad, Apache-2.0; `us_gold` and `us_silver` of 0.9.4, unchanged in
-hibari-tts 0.2.1), so that words sound as in the clips the voice was trained on. The letters are learnt from the same
-words: each letter is aligned with none, one or two phonemes (EM, best path), then pairs of letter and phonemes are
-modelled as an interpolated Kneser-Ney n-gram (joint sequence model, Bisani and Ney 2008), pruned to size. One gold word
-in fifty, dealt by hash, is seen by neither and is what accuracy is measured on. Pure Python, minutes on one core.
+hibari-tts 0.2.1), so that words sound as in the clips the voice was trained on; names of the pocket world that it lacks
+are added as hibari's own network (Apache-2.0) reads them. The letters are learnt from the lexicon's words: each letter
+is aligned with none, one or two phonemes (EM, best path), then pairs of letter and phonemes are modelled as an
+interpolated Kneser-Ney n-gram (joint sequence model, Bisani and Ney 2008), pruned to size. One word in fifty, dealt by
+hash, is not learnt from; of these the gold ones measure accuracy. Pure Python, about a CPU-minute.
 
-OUT gets lexicon.xz (word, tab, phonemes; a line each), letters.xz and measured.json.
+`build` makes lexicon.xz (word, tab, phonemes; a line each) and letters.xz, `measure` writes measured.json. `agree` says
+texts, one a line, both with hibari's whole front end and with ours, and counts the words that are equal. hibari-tts
+0.2.1 has to be there (pip install --no-deps hibari-tts==0.2.1 onnxruntime); our package never needs it.
 """
 
 from __future__ import annotations
@@ -19,16 +24,24 @@ import hashlib
 import json
 import lzma
 import math
-import sys
+import re
 import time
 from collections import Counter, defaultdict
-from importlib.util import find_spec
+from collections.abc import Callable
 from pathlib import Path
 
+import hibari
+from hibari.g2p import G2P
+from hibari.g2p.oov import OOV
 from rapidfuzz.distance import Levenshtein
 
-from legato.pocket.letters import EMPTY, FIRST, LAST, ORDER, STEP, Letters, signs
+from legato.errors import BadInput
+from legato.pocket import phonemes as front
+from legato.pocket.letters import EMPTY, FIRST, LAST, ORDER, STEP, STRESSES, Letters, signs
+from legato.speak.text import sentences
+from lexicon import lexicon as said_in_the_world
 
+ASSETS = Path(hibari.__file__).parent / "assets"
 HELD = 50
 ROUNDS = 4  # of EM
 ALIGNED_FROM = 15_000  # words that EM looks at
@@ -173,7 +186,9 @@ def pack(pairs: list[str], logp: dict[str, float], back: dict[str, float]) -> by
     """First line: the pairs, by their sign. Then every n-gram in order: shared length, rest, log p, back-off."""
     lines, before = [], ""
     for gram in sorted(logp):
-        shared = next((i for i, (a, b) in enumerate(zip(gram, before, strict=False)) if a != b), min(len(gram), len(before)))
+        shared = next(
+            (i for i, (a, b) in enumerate(zip(gram, before, strict=False)) if a != b), min(len(gram), len(before))
+        )
         p = min(255, round(-logp[gram] / STEP))
         b = min(255, max(0, 128 + round(back.get(gram, 0.0) / STEP)))
         lines.append((shared, gram[shared:], p, b))
@@ -192,31 +207,34 @@ def squeeze(data: bytes) -> bytes:
     return lzma.compress(data, lzma.FORMAT_XZ, filters=FILTERS)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--hibari-assets", type=Path)
-    args = parser.parse_args()
-    assets = args.hibari_assets
-    if assets is None:
-        spec = find_spec("hibari")
-        if spec is None or spec.origin is None:
-            sys.exit("hibari-tts 0.2.1 is not installed; run: pip install --no-deps hibari-tts==0.2.1")
-        assets = Path(spec.origin).parent / "assets"
-    args.out.mkdir(parents=True, exist_ok=True)
-    begun = time.time()
-    gold, silver = read(assets)
-    both = silver | gold
-    rows = []
-    for word, reading in sorted(both.items()):
+def rows(entries: dict[str, Reading]) -> str:
+    lines = []
+    for word, reading in sorted(entries.items()):
         if isinstance(reading, dict):
             reading = "|".join(f"{tag}={said or ''}" for tag, said in reading.items())
-        rows.append(f"{word}\t{reading}\n")
-    (args.out / "lexicon.xz").write_bytes(squeeze("".join(rows).encode()))
+        lines.append(f"{word}\t{reading}\n")
+    return "".join(lines)
 
-    plain = {w.lower(): default(r) for w, r in both.items() if w.isascii() and w.isalpha() and len(w) > 1 and w[1:].islower()}
-    test = {w: said for w, said in plain.items() if w in gold and held(w)}
-    learn = [(w, signs(said)) for w, said in plain.items() if not held(w)]
+
+def world_names(known: dict[str, Reading]) -> dict[str, Reading]:
+    """Words that the pocket world says and no lexicon, ending or compound covers; a name is no compound."""
+    network = OOV()
+    words = {word for text in said_in_the_world() for word in re.findall(r"[A-Za-z]{2,}", text)}
+    front.lexicon = lambda: known
+    unknown = (w for w in sorted(words) if not front._known(w, None) and (w[0].isupper() or not front._compound(w)))
+    return {w: said for w in unknown if (said := network(w))}
+
+
+def build(out: Path) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    begun = time.time()
+    gold, silver = read(ASSETS)
+    both = silver | gold
+    names = world_names(both)
+    print(f"{len(both)} words and {len(names)} names", flush=True)
+    (out / "lexicon.xz").write_bytes(squeeze(rows(both | names).encode()))
+
+    learn = [(w, signs(said)) for w, said in plain(both).items() if not held(w)]
     cost = costs(learn[:: max(1, len(learn) // ALIGNED_FROM)])
     aligned = [(w, chunks) for w, said in learn if (chunks := align(w, said, cost, 9.0))]
     print(f"{len(aligned)} of {len(learn)} words aligned, {time.time() - begun:.0f} s", flush=True)
@@ -230,26 +248,80 @@ def main() -> None:
             sequences.append("".join(found))
     logp, back = ngrams(sequences)
     print(f"{len(pairs)} pairs, {len(sequences)} words, {len(logp)} n-grams, {time.time() - begun:.0f} s", flush=True)
-    (args.out / "letters.xz").write_bytes(squeeze(pack([a + b for a, b in pairs], logp, back)))
+    (out / "letters.xz").write_bytes(squeeze(pack([a + b for a, b in pairs], logp, back)))
 
-    letters = Letters.load(args.out / "letters.xz")
+
+def plain(words: dict[str, Reading]) -> dict[str, str]:
+    """Those of letters only, not in capitals, as they are read where nothing is known of the words around."""
+    return {w.lower(): default(r) for w, r in words.items() if re.fullmatch("[A-Za-z][a-z]+", w)}
+
+
+def measure(out: Path) -> None:
+    gold, _ = read(ASSETS)
+    test = {w: said for w, said in plain(gold).items() if w in gold and held(w)}
+    letters, known = Letters.load(out / "letters.xz"), front.lexicon()
+    unknown = {w: r for w, r in known.items() if not held(w.lower())}
+    front.letters, front.lexicon = lambda: letters, lambda: unknown  # as if the held words were in no lexicon
+    measured = {
+        "held_words": len(test),
+        "by_letters": accuracy(test, letters),
+        "by_endings_compounds_letters": accuracy(test, front.phonemes),
+        "by_hibaris_network": accuracy(test, OOV()),
+        "lexicon": {"words": len(known), "bytes": (out / "lexicon.xz").stat().st_size},
+        "letters": {"bytes": (out / "letters.xz").stat().st_size},
+    }
+    (out / "measured.json").write_text(json.dumps(measured, indent=2) + "\n", encoding="utf-8")
+    print(json.dumps(measured, indent=2))
+
+
+def accuracy(test: dict[str, str], reader: Callable[[str], str]) -> dict[str, float]:
+    """Shares of words that are right, with stress and without, and edits a phoneme. Taps count as t on both sides."""
     edits = length = right = unstressed = 0
-    tested = sorted(test)[:: max(1, len(test) // 1500)]
-    for word in tested:
-        said, want = letters(word), test[word]
+    taps, bare = str.maketrans("ɾT", "tt"), str.maketrans("", "", STRESSES)
+    for word, want in test.items():
+        said, want = reader(word).translate(taps), want.translate(taps)
         edits += Levenshtein.distance(signs(said), signs(want))
         length += len(signs(want))
         right += said == want
-        bare = str.maketrans("", "", "ˈˌ")
         unstressed += said.translate(bare) == want.translate(bare)
-    measured = {
-        "words": len(tested), "phoneme_error": round(edits / length, 4), "word_accuracy": round(right / len(tested), 4),
-        "word_accuracy_without_stress": round(unstressed / len(tested), 4), "ngrams": len(logp),
-        "lexicon_words": len(both), "lexicon_bytes": (args.out / "lexicon.xz").stat().st_size,
-        "letters_bytes": (args.out / "letters.xz").stat().st_size, "seconds": round(time.time() - begun),
-    }  # fmt: skip
-    (args.out / "measured.json").write_text(json.dumps(measured, indent=2) + "\n", encoding="utf-8")
-    print(json.dumps(measured, indent=2))
+    n = len(test)
+    return {"words": round(right / n, 4), "words_without_stress": round(unstressed / n, 4),
+            "phoneme_error": round(edits / length, 4)}  # fmt: skip
+
+
+def agree(texts: Path) -> None:
+    theirs = G2P()
+    words = same = unstressed = 0
+    differ: Counter[tuple[str, str, str]] = Counter()
+    bare = str.maketrans("", "", STRESSES)
+    for text in texts.read_text(encoding="utf-8").splitlines():
+        try:
+            said = list(sentences([text]))
+        except BadInput:
+            continue
+        ours = [one for clause in said for one in front.sentence_phonemes(clause.split())]
+        want = theirs(" ".join(said), normalize_text=False).replace("—", ",").split()
+        spelled = " ".join(said).split()
+        words += len(ours)
+        for kind, a, b, c, d in Levenshtein.opcodes(want, ours):
+            if kind == "equal":
+                same += d - c
+                unstressed += d - c
+            else:
+                pairs = list(zip(spelled[c:d], want[a:b], ours[c:d], strict=False))
+                unstressed += sum(x.translate(bare) == y.translate(bare) for _, x, y in pairs)
+                differ.update(pairs)
+    print(f"{words} words; {same / words:.4f} equal, {unstressed / words:.4f} without stress")
+    for (word, want, got), n in differ.most_common(60):
+        print(n, word, want, got)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("step", choices=("build", "measure", "agree"))
+    parser.add_argument("path", type=Path)
+    args = parser.parse_args()
+    {"build": build, "measure": measure, "agree": agree}[args.step](args.path)
 
 
 if __name__ == "__main__":

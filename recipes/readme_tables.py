@@ -23,6 +23,7 @@ TREES = ("src/legato", "recipes", "benchmarks", "docs", "examples", "records", "
 PLAIN = {  # what a file or folder without a docstring is; a folder named here is one line, its files are not listed
     "src/legato/corpora/world/data": "the world's tables: countries, cities, words; sources in SOURCES.md",
     "src/legato/pocket/weights": "the shipped weights, a folder an artifact, each with its manifest",
+    "src/legato/pocket/pronunciation": "lexicon and letters of the voice, with a card that says how well they read",
     "src/legato/serve/static": "the pages: plain HTML, CSS and JavaScript, nothing from elsewhere",
     "src/legato/presets/pocket.toml": "the pocket pair's weights by SHA-256",
     "docs/architecture.md": "the house: rooms, import rules, one question's way through it",

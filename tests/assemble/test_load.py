@@ -124,7 +124,7 @@ def test_what_does_not_sound_like_a_question_is_refused_by_name_but_no_arm_refus
         system.answer(sound(), name="the kitchen")
 
 
-@pytest.mark.parametrize("part", ["small", "mapper"])
+@pytest.mark.parametrize("part", ["small", "mapper", "language"])
 def test_a_changed_byte_is_refused_by_name_with_both_hashes(weights, tmp_path, capsys, part):
     path = weight_file(weights / part)
     content = bytearray(path.read_bytes())

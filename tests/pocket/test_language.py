@@ -5,7 +5,7 @@ import torch
 
 from legato import artifacts
 from legato.errors import OrganMismatch
-from legato.pocket.language import DOUBTS, Language, frame_mean
+from legato.pocket.language import DOUBTS, HOP, Language, sounding_mean
 
 
 @pytest.fixture
@@ -24,23 +24,45 @@ def features(*mean: float, frames: int = 8) -> torch.Tensor:
     return (torch.tensor(mean) + noise - noise.mean(0)).view(-1, 8)
 
 
+def loud(frames: int = 8) -> torch.Tensor:
+    """A wave in which every frame sounds."""
+    return torch.ones(frames * HOP)
+
+
 def test_the_mean_is_over_frames_not_tokens():
     x = features(1.0, 2.0, 3.0, 4.0)
-    torch.testing.assert_close(frame_mean(x, 4), torch.tensor([1.0, 2.0, 3.0, 4.0]))
-    torch.testing.assert_close(frame_mean(x.flip(0), 4), frame_mean(x, 4))
+    torch.testing.assert_close(sounding_mean(x, loud(), 4), torch.tensor([1.0, 2.0, 3.0, 4.0]))
+    torch.testing.assert_close(sounding_mean(x.flip(0), loud(), 4), sounding_mean(x, loud(), 4))
+
+
+def test_silent_frames_are_left_out_and_so_is_what_was_filled_up():
+    """Frames 2, 3 and 7 sound, one 30 dB softer; frame 5 is 40 dB softer; the wave ends before the frames do."""
+    wave = torch.zeros(7 * HOP + 40)
+    for frame, level in ((2, 1.0), (3, 10 ** (-30 / 20)), (5, 0.01), (7, 1.0)):
+        wave[frame * HOP : (frame + 1) * HOP] = level
+    x = torch.arange(32.0).view(4, 8)
+    wanted = x.view(8, 4)[[2, 3, 7]].mean(0)
+    torch.testing.assert_close(sounding_mean(x, wave, 4), wanted)
+
+
+def test_silence_around_a_clip_changes_nothing():
+    x, quiet = features(1.0, 2.0, 3.0, 4.0), torch.full((3, 8), 99.0)
+    padded = torch.cat((torch.zeros(6 * HOP), loud(), torch.zeros(6 * HOP)))
+    around = torch.cat((quiet, x, quiet))
+    torch.testing.assert_close(sounding_mean(around, padded, 4), sounding_mean(x, loud(), 4))
 
 
 def test_doubt_begins_below_the_least_probability(language):
     """Softmax of (a, 0, 0) is e^a / (e^a + 2): .3 at a = ln(.3 * 2 / .7)."""
     edge = float(torch.tensor(0.3 * 2 / 0.7).log())
-    assert language.doubt(features(edge + 0.01, 0, 0, 9)) is None
-    assert language.doubt(features(edge - 0.01, 0, 0, 9)) is not None
+    assert language.doubt(features(edge + 0.01, 0, 0, 9), loud()) is None
+    assert language.doubt(features(edge - 0.01, 0, 0, 9), loud()) is not None
 
 
 @pytest.mark.parametrize(("mean", "doubt"), [((3, 0, 0, 0), None), ((0, 3, 0, 0), "other"), ((0, 0, 3, 0), "none")])
 def test_the_likelier_of_the_others_is_told(language, mean, doubt):
-    assert language.doubt(features(*mean)) == (doubt and DOUBTS[doubt])
-    assert language.doubt(features(*mean).bfloat16()) == (doubt and DOUBTS[doubt])
+    assert language.doubt(features(*mean), loud()) == (doubt and DOUBTS[doubt])
+    assert language.doubt(features(*mean).bfloat16(), loud()) == (doubt and DOUBTS[doubt])
 
 
 def test_probabilities_sum_to_one(language):

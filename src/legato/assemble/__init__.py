@@ -69,6 +69,7 @@ class System:
         said = self.arms[arm].answer(hear(question), max_tokens=max_tokens, force_tokens=force_tokens)
         if said.doubt is not None:
             name = name or ("the audio" if isinstance(question, Audio) else os.fspath(question))
+            name = " ".join(name.split())  # a refusal is one line, whatever a file is called
             raise BadInput(f"no question found in {name}: {said.doubt}; ask in English and record it again.")
         values = {field.name: getattr(said, field.name) for field in fields(Answer)}
         return Reply(**values, arm=arm, malformed=is_malformed(said.text, said.tokens, said.finish))

@@ -2,10 +2,11 @@
 
 Whoever asks a voice product something by mistake (a cough, the radio, a question in German) should be told so, and the
 pocket models answer whatever they are given. The mean over a clip keeps what a language sounds like and forgets what
-was said. It is not a voice activity detector: it judges whole clips, and one word of English in a minute of music is
-music. How often it is wrong, on people it never heard: its card, `weights/language/README.md`.
+was said; silence around or between words is left out of it. It is no voice activity detector: it judges whole clips,
+and one word of English in half a minute of music is music. How often it is wrong, on people it never heard: its card,
+`weights/language/README.md`.
 
-Shapes: n audio tokens, F ear features a token (frames of C numbers side by side), K classes.
+Shapes: S samples at 16 kHz, n audio tokens, F ear features a token (N frames of C numbers side by side), K classes.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from legato.errors import OrganMismatch
 
 CLASSES = ("english", "other", "none")
 KIND = "pocket-language"
+HOP = 320  # samples of one ear frame
+QUIET_DB = 35.0  # a frame so far below the loudest is silence
 DOUBTS = {
     "other": "it sounds like another language than English, the only one understood here",
     "none": "it sounds like noise or music",
@@ -45,9 +48,9 @@ class Language(nn.Module):
         return self.classify(means.float()).log_softmax(-1)
 
     @torch.no_grad()
-    def doubt(self, features: Tensor) -> str | None:
-        """What to say of (n, F) that hardly is English, or None."""
-        shares = self(frame_mean(features, self.width)).exp()
+    def doubt(self, features: Tensor, wave: Tensor) -> str | None:
+        """What to say of features (n, F) of wave (S,) that hardly are English, or None."""
+        shares = self(sounding_mean(features, wave, self.width)).exp()
         if float(shares[0]) >= self.least:
             return None
         return DOUBTS["other" if shares[1] >= shares[2] else "none"]
@@ -69,6 +72,9 @@ class Language(nn.Module):
         return language.requires_grad_(False).eval()
 
 
-def frame_mean(features: Tensor, width: int) -> Tensor:
-    """(n, F) -> (C,) float32: the mean encoder frame of one clip."""
-    return features.float().view(-1, width).mean(0)
+def sounding_mean(features: Tensor, wave: Tensor, width: int) -> Tensor:
+    """Features (n, F) of wave (S,) -> (C,) float32: the mean encoder frame, silent ones left out."""
+    frames = features.float().view(-1, width)
+    padded = nn.functional.pad(wave.float(), (0, len(frames) * HOP - len(wave))).view(-1, HOP)
+    energy = padded.square().mean(1).to(frames.device)  # (N,)
+    return frames[energy >= energy.max() * 10 ** (-QUIET_DB / 10)].mean(0)

@@ -54,18 +54,24 @@ class PocketListener:
     def prompt(self, audio: Audio) -> Prompt:
         return audio_prompt(self.ear.tokens(_samples(audio)))
 
+    @torch.inference_mode()
     def listen(self, audio: Audio) -> Heard:
         """See `organs.Listener`; where the model knows languages it says when this hardly is one it understands."""
-        features = self.features(audio)
-        doubt = None if self.language is None else self.language.doubt(features)
+        wave = self._wave(audio)
+        features = self.ear(wave)[0]
+        doubt = None if self.language is None else self.language.doubt(features, wave[0])
         return replace(self.hear([features])[0], doubt=doubt)
 
     @torch.inference_mode()
     def features(self, audio: Audio) -> Tensor:
         """What the ear makes of any audio, mixed down and resampled: (n, F)."""
-        wave = torch.from_numpy(audio.mono().resample(RATE).samples)  # (1, S)
+        return self.ear(self._wave(audio))[0]
+
+    def _wave(self, audio: Audio) -> Tensor:
+        """Mixed down and resampled, (1, S)."""
+        wave = torch.from_numpy(audio.mono().resample(RATE).samples)
         wave = torch.nn.functional.pad(wave, (0, _samples(audio) - wave.shape[1]))  # a resampler may round S otherwise
-        return self.ear(wave.to(self.model.embedding.weight.device))[0]
+        return wave.to(self.model.embedding.weight.device)
 
     @torch.inference_mode()
     def hear(self, clips: Sequence[Tensor]) -> list[Heard]:

@@ -1,0 +1,65 @@
+"""The voice: text to sound, put together from a preset's codec, voice and head.
+
+    speaker = load_speaker("pocket")
+    for chunk in speaker.speak("The capital of France is Paris."): ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from legato import runtime
+from legato.assemble import parts
+from legato.pocket import voice_shelf
+from legato.pocket.phonemes import sentence_phonemes
+from legato.pocket.script import pieces
+from legato.pocket.speaking import PocketVoice
+from legato.speak import shelf
+from legato.speak.entrance import Entrance
+from legato.speak.harness import Harness, Sampling
+from legato.speak.lead import Word
+from legato.speak.render import DepthRenderer, HeadRenderer
+from legato.speak.speaker import Speaker
+from legato.speak.text import sentences
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+
+@dataclass(frozen=True)
+class Front:
+    """Text to the words of a pocket voice. Callable as `speak.speaker.Front`."""
+
+    tokenizer: Tokenizer
+
+    def __call__(self, texts: Iterable[str]) -> Iterator[Word]:
+        for said in sentences(texts):
+            spelled = said.split()
+            for text, sounding in zip(spelled, sentence_phonemes(spelled), strict=True):
+                if ids := pieces(self.tokenizer, sounding):
+                    yield Word(tuple(ids), text)
+
+
+def load_speaker(
+    preset: str = "pocket", *, sampling: Sampling | None = None, threads: int | None = None
+) -> Speaker:
+    """Assemble a preset's voice, every weight file checked by SHA-256. It renders by "head" and by "depth".
+
+    Args:
+        threads: see `runtime.choose`.
+
+    Raises:
+        BadInput: no such preset, or it has no voice.
+        ChecksumMismatch: a weight file is not the one that the preset pins; the message names it and both hashes.
+        ArtifactError: weights are missing or damaged.
+    """
+    found = parts.spoken(preset)
+    runtime.choose("cpu", "float32", threads).apply()
+    hashes = {name: parts.weight_hash(part) for name, part in found.items()}
+    codec = voice_shelf.load_codec(found["codec"])
+    voice, tokenizer = voice_shelf.load_voice(found["voice"], codec, hashes["codec"])
+    head, statistics, steps = shelf.load_head(found["head"], {name: hashes[name] for name in ("voice", "codec")})
+    renderers = {"head": HeadRenderer(head, Entrance(codec, statistics), steps), "depth": DepthRenderer(codec)}
+    return Speaker(Front(tokenizer), Harness(PocketVoice(voice), sampling or Sampling()), renderers, codec.rate)
