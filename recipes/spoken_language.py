@@ -1,20 +1,22 @@
 """Train the small classifier that tells spoken English from other languages and from no speech, on the frozen ear.
 
-    python recipes/spoken_language.py OUT --english FEATURES... --select FEATURES --texts LOCALES [--try FOLDER...]
+    python recipes/spoken_language.py OUT --english CLIPS... --select CLIPS --texts LOCALES [--try FOLDER...]
 
---english: folders of recipes/hear_clips.py, spoken by the training voices; 800 clips of each are read. --select: the
-selection clips, which say how strict it may be. --texts: a folder with `<language>/LC_MESSAGES/django.po` files
+--english: folders of recipes/speak_questions.py, spoken by the training voices; 500 clips of each are heard. --select:
+the selection clips, which say how strict it may be. --texts: a folder with `<language>/LC_MESSAGES/django.po` files
 somewhere in it, the sentences that are spoken: the locale folders of the wheel Django 5.2 (BSD-3-Clause). espeak-ng
-speaks them in every language it has, SVOX Pico in six; both speak English ones too, or the voice would be taken for the
-language. No speech: noises, tones, music and bumps drawn here. --try: folders of real recordings, judged at the end and
-never trained on; the first letters of a folder's name are its language ("en", "de", "none").
+speaks them in every language it has, SVOX Pico in four; both and flite speak English ones too, or the voice would be
+taken for the language, and very short ones, as questions may be. A third of all gets silence around it or inside. No
+speech: noises, tones, music and bumps drawn here. --try: folders of real recordings, judged at the end and never
+trained on, the first 8 s of those of a second or more.
 
-About 35 minutes on one core; what was made is kept beside OUT (`OUT/made-*.pt`) and not made again.
+About 15 minutes on one core; what was made is kept beside OUT (`OUT/made-*.pt`) and not made again.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import re
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -31,17 +33,25 @@ from tqdm import tqdm
 
 from legato.artifacts import Source
 from legato.pocket.ear import Ear
-from legato.pocket.features import Features
-from legato.pocket.language import CLASSES, Language, frame_mean
+from legato.pocket.language import CLASSES, Language, sounding_mean
 from voices.conditions import RATE, apply_condition, draw_condition, limit_band, make_noise, trim
-from voices.engines import Engine, Espeak, Pico
+from voices.engines import Engine, Espeak, Flite, Pico
+from voices.shards import read_clip, read_entries
 
-ENGLISH_CLIPS = 800  # of each folder
+ENGLISH_CLIPS = 500  # of each folder
 VARIANTS = ("m1", "m2", "m3", "m7", "f2", "f4", "f5")  # espeak's
 ESPEAK_LINES, PICO_LINES = 60, 700  # sentences of each language
 ENGLISH = ("en-us", "en-gb", "en-gb-scotland", "en-gb-x-rp")
+FLITE = ("rms", "slt", "kal16")
 PICO = {"de": "de-DE", "es": "es-ES", "fr": "fr-FR", "it": "it-IT"}
 NOISES = 4096  # clips without speech
+SHORT = [
+    "Who?", "What?", "Why?", "When?", "Where?", "How?", "Which?", "How many?", "How much?", "Yes.", "No.", "Please.",
+    "Thanks.", "Thank you.", "Hello.", "Good morning.", "What is it?", "Who is it?", "Who was it?",
+    "What time is it?", "Who wrote it?", "Say it.", "Spell it.", "Repeat.", "Again.", "One.", "Two.", "Ten.",
+    "Monday.", "April.", "Paris.", "Rome.", "Gold.", "Red.", "Cats.", "Dogs.", "Who wrote Hamlet?", "How are you?",
+    "What day is it?", "Where is it?", "Help.",
+]
 DECAY = 1e-3
 WRONG = 0.01  # share of the selection's clips that may be doubted
 BATCH, LONGEST = 16, 8.0  # clips; seconds
@@ -77,6 +87,11 @@ def speakers(texts: Path, rng: np.random.Generator) -> list[tuple[str, Callable[
     known = {line.split()[1] for line in listed.splitlines()[1:]}
     said: list[tuple[str, Callable[[], Engine], str]] = []
 
+    for line in SHORT:
+        said += [("en", lambda a=accent: _espeak(a, rng), line) for accent in ENGLISH for _ in range(3)]
+        said += [("en", lambda v=voice: Pico(v), line) for voice in ("en-US", "en-GB") for _ in range(5)]
+        said += [("en", lambda v=voice: Flite(v, False, False), line) for voice in FLITE for _ in range(2)]
+
     def some(lines: Sequence[str], most: int) -> list[str]:
         return [str(line) for line in rng.choice(lines, min(len(lines), most), replace=False)]
 
@@ -108,11 +123,21 @@ def spoken(texts: Path) -> Iterator[tuple[str, np.ndarray]]:
         except subprocess.CalledProcessError:
             continue  # a sentence that the engine cannot read
         wave = trim(_at_16_khz(wave, rate))[: int(LONGEST * RATE)]
-        if len(wave) < RATE // 2:
+        if len(wave) < RATE // 4:
             continue
         crowd = [*crowd, wave][-20:]
         if len(crowd) >= 5:
-            yield language, apply_condition(wave, draw_condition(rng, "train"), rng, crowd).astype(np.float32) / 2**15
+            clip = apply_condition(wave, draw_condition(rng, "train"), rng, crowd).astype(np.float32) / 2**15
+            yield language, with_silence(rng, clip)
+
+
+def with_silence(rng: np.random.Generator, clip: np.ndarray) -> np.ndarray:
+    """One clip in three: silence before, behind and in the middle."""
+    if rng.random() > 1 / 3:
+        return clip
+    before, behind, inside = (np.zeros(int(RATE * rng.uniform(0, 4)), np.float32) for _ in range(3))
+    middle = len(clip) // 2 if rng.random() < 0.3 else 0  # 0: the silence inside stands before all
+    return np.concatenate((before, clip[:middle], inside if middle else inside[:0], clip[middle:], behind))
 
 
 def unspoken(count: int = NOISES) -> Iterator[tuple[str, np.ndarray]]:
@@ -170,7 +195,8 @@ def heard(ear: Ear, clips: Iterator[tuple[str, np.ndarray]]) -> tuple[Tensor, li
     waiting: list[Tensor] = []
 
     def flush() -> None:
-        means.extend(frame_mean(features, ear.config.width) for features in ear.features(waiting, BATCH))
+        for features, wave in zip(ear.features(waiting, BATCH), waiting, strict=True):
+            means.append(sounding_mean(features, wave, ear.config.width))
         waiting.clear()
 
     for label, wave in clips:
@@ -182,12 +208,14 @@ def heard(ear: Ear, clips: Iterator[tuple[str, np.ndarray]]) -> tuple[Tensor, li
     return torch.stack(means), labels
 
 
-def known(folder: Path, most: int, width: int) -> Tensor:
-    """Frame means of clips that were heard before."""
-    features = Features(folder)
-    ids = sorted(features)
-    chosen = np.random.default_rng(0).permutation(len(ids))[:most]
-    return torch.stack([frame_mean(features[ids[n]], width) for n in chosen])
+def clips(folders: Sequence[Path], most: int, silence: bool) -> Iterator[tuple[str, np.ndarray]]:
+    """("en", clip) of folders of clips, `most` of each."""
+    rng = np.random.default_rng(0)
+    for folder in folders:
+        entries = read_entries(folder)
+        for n in tqdm(rng.permutation(len(entries))[:most], unit="clip"):
+            wave = read_clip(folder, entries[n]).astype(np.float32) / 2**15
+            yield "en", with_silence(rng, wave) if silence else wave
 
 
 def fit(x: Tensor, y: Tensor) -> Language:
@@ -212,6 +240,14 @@ def fit(x: Tensor, y: Tensor) -> Language:
     return language
 
 
+def digest(texts: Path) -> str:
+    """SHA-256 over all translations."""
+    found = hashlib.sha256()
+    for path in sorted(texts.glob("**/*/LC_MESSAGES/django.po")):
+        found.update(path.read_bytes())
+    return found.hexdigest()
+
+
 def recordings(folder: Path) -> Iterator[tuple[str, np.ndarray]]:
     """Real recordings of a second or more, cut to eight."""
     for path in sorted(p for p in folder.rglob("*") if p.suffix in (".wav", ".ogg", ".oga", ".flac", ".gsm")):
@@ -233,26 +269,34 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     ear = Ear.load(dtype=torch.bfloat16)
     made = {}
-    for name, clips in (("spoken", spoken(args.texts)), ("unspoken", unspoken())):
+    for name, stream in (
+        ("select", clips([args.select], 10**9, silence=False)),
+        ("english", clips(args.english, ENGLISH_CLIPS, silence=True)),
+        ("spoken", spoken(args.texts)),
+        ("unspoken", unspoken()),
+    ):
         path = args.out / f"made-{name}.pt"
         if not path.exists():
-            torch.save(heard(ear, clips), path)
+            torch.save(heard(ear, stream), path)
         made[name] = torch.load(path)
-    english = torch.cat([known(folder, ENGLISH_CLIPS, ear.config.width) for folder in args.english])
+    english = made["english"][0]
     means, languages = made["spoken"]
     x = torch.cat((english, means, made["unspoken"][0]))
     y = [0] * len(english) + [int(language != "en") for language in languages] + [2] * len(made["unspoken"][1])
     language = fit(x, torch.tensor(y)).requires_grad_(False)
-    select = language(known(args.select, 10**9, ear.config.width)).exp()[:, 0]
-    # As strict as the selection allows, and never so that the likeliest class is doubted.
+    select = language(made["select"][0]).exp()[:, 0]
+    # As strict as the selection allows.
     language.least = round(min(0.5, float(select.quantile(WRONG))), 3)
     foreign = len(languages) - languages.count("en")
     print(f"English: {len(english)} clips and {languages.count('en')} sentences")
     print(f"{len(set(languages)) - 1} other languages: {foreign} sentences; {len(made['unspoken'][1])} noises")
     doubted = int((select < language.least).sum())
     print(f"doubt below P(English) = {language.least}; selection: {doubted} of {len(select)}")
-    ear_source = Source("pocket ear", "shipped beside it", "MIT", ear.manifest.sha256)
-    language.save(args.out, recipe="recipes/spoken_language.py", sources=(ear_source,))
+    sources = (
+        Source("pocket ear", "shipped beside it", "MIT", ear.manifest.sha256),
+        Source("translations", "Django 5.2, its locale folders", "BSD-3-Clause", digest(args.texts)),
+    )
+    language.save(args.out, recipe="recipes/spoken_language.py", sources=sources)
     for folder in args.tried:
         means, _ = heard(ear, recordings(folder))
         shares = language(means).exp()

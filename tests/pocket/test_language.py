@@ -18,13 +18,13 @@ def language():
     return made
 
 
-def features(*mean: float, frames: int = 8) -> torch.Tensor:
+def features(*mean: float, frames: int = 12) -> torch.Tensor:
     """Two frames a token around a mean, (frames / 2, 8)."""
     noise = torch.randn(frames, 4, generator=torch.Generator().manual_seed(0))
     return (torch.tensor(mean) + noise - noise.mean(0)).view(-1, 8)
 
 
-def loud(frames: int = 8) -> torch.Tensor:
+def loud(frames: int = 12) -> torch.Tensor:
     """A wave in which every frame sounds."""
     return torch.ones(frames * HOP)
 
@@ -63,6 +63,14 @@ def test_doubt_begins_below_the_least_probability(language):
 def test_the_likelier_of_the_others_is_told(language, mean, doubt):
     assert language.doubt(features(*mean), loud()) == (doubt and DOUBTS[doubt])
     assert language.doubt(features(*mean).bfloat16(), loud()) == (doubt and DOUBTS[doubt])
+
+
+def test_a_few_clicks_are_no_question_whatever_they_sound_like(language):
+    clicks = torch.zeros(12 * HOP)
+    clicks[::HOP] = 1.0
+    assert language.doubt(features(9.0, 0, 0, 0), clicks) is None  # one in every frame is a buzz
+    clicks[9 * HOP :] = 0
+    assert language.doubt(features(9.0, 0, 0, 0), clicks) == DOUBTS["none"]
 
 
 def test_probabilities_sum_to_one(language):

@@ -25,6 +25,7 @@ CLASSES = ("english", "other", "none")
 KIND = "pocket-language"
 HOP = 320  # samples of one ear frame
 QUIET_DB = 35.0  # a frame so far below the loudest is silence
+SHORTEST = 10  # frames (0.2 s) that must sound: a few clicks are no question, whatever they sound like
 DOUBTS = {
     "other": "it sounds like another language than English, the only one understood here",
     "none": "it sounds like noise or music",
@@ -50,6 +51,8 @@ class Language(nn.Module):
     @torch.no_grad()
     def doubt(self, features: Tensor, wave: Tensor) -> str | None:
         """What to say of features (n, F) of wave (S,) that hardly are English, or None."""
+        if int(sounding(wave, features.numel() // self.width).sum()) < SHORTEST:
+            return DOUBTS["none"]
         shares = self(sounding_mean(features, wave, self.width)).exp()
         if float(shares[0]) >= self.least:
             return None
@@ -75,6 +78,11 @@ class Language(nn.Module):
 def sounding_mean(features: Tensor, wave: Tensor, width: int) -> Tensor:
     """Features (n, F) of wave (S,) -> (C,) float32: the mean encoder frame, silent ones left out."""
     frames = features.float().view(-1, width)
-    padded = nn.functional.pad(wave.float(), (0, len(frames) * HOP - len(wave))).view(-1, HOP)
-    energy = padded.square().mean(1).to(frames.device)  # (N,)
-    return frames[energy >= energy.max() * 10 ** (-QUIET_DB / 10)].mean(0)
+    return frames[sounding(wave, len(frames)).to(frames.device)].mean(0)
+
+
+def sounding(wave: Tensor, frames: int) -> Tensor:
+    """Which frames of wave (S,) are no silence, (N,) bool."""
+    padded = nn.functional.pad(wave.float(), (0, frames * HOP - len(wave))).view(-1, HOP)
+    energy = padded.square().mean(1)
+    return energy >= energy.max() * 10 ** (-QUIET_DB / 10)
