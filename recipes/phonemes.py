@@ -12,7 +12,8 @@ interpolated Kneser-Ney n-gram (joint sequence model, Bisani and Ney 2008), prun
 hash, is not learnt from; of these the gold ones measure accuracy. Pure Python, about a CPU-minute.
 
 `build` makes lexicon.xz (word, tab, phonemes; a line each) and letters.xz, `measure` writes measured.json. `agree` says
-texts, one a line, both with hibari's whole front end and with ours, and counts the words that are equal. hibari-tts
+texts, one a line, both with hibari's whole front end and with ours, and counts the words that are equal and the edits
+a phoneme (a vowel with its stress is one; marks count). hibari-tts
 0.2.1 has to be there (pip install --no-deps hibari-tts==0.2.1 onnxruntime); our package never needs it.
 """
 
@@ -39,6 +40,7 @@ from legato.errors import BadInput
 from legato.pocket import phonemes as front
 from legato.pocket.letters import EMPTY, FIRST, LAST, ORDER, STEP, STRESSES, Letters, signs
 from legato.speak.text import sentences
+from legato.speak.wordlists import ABBREVIATIONS
 from lexicon import lexicon as said_in_the_world
 
 ASSETS = Path(hibari.__file__).parent / "assets"
@@ -217,9 +219,10 @@ def rows(entries: dict[str, Reading]) -> str:
 
 
 def world_names(known: dict[str, Reading]) -> dict[str, Reading]:
-    """Words that the pocket world says and no lexicon, ending or compound covers; a name is no compound."""
+    """Words that the pocket world or `speak.text` says and no lexicon, ending or compound covers; a name is no
+    compound."""
     network = OOV()
-    words = {word for text in said_in_the_world() for word in re.findall(r"[A-Za-z]{2,}", text)}
+    words = {word for text in (*said_in_the_world(), *ABBREVIATIONS.values()) for word in re.findall(r"[A-Za-z]{2,}", text)}
     front.lexicon = lambda: known
     unknown = (w for w in sorted(words) if not front._known(w, None) and (w[0].isupper() or not front._compound(w)))
     return {w: said for w in unknown if (said := network(w))}
@@ -257,8 +260,9 @@ def plain(words: dict[str, Reading]) -> dict[str, str]:
 
 
 def measure(out: Path) -> None:
-    gold, _ = read(ASSETS)
+    gold, silver = read(ASSETS)
     test = {w: said for w, said in plain(gold).items() if w in gold and held(w)}
+    wider = {w: said for w, said in plain(silver | gold).items() if held(w)}
     letters, known = Letters.load(out / "letters.xz"), front.lexicon()
     unknown = {w: r for w, r in known.items() if not held(w.lower())}
     front.letters, front.lexicon = lambda: letters, lambda: unknown  # as if the held words were in no lexicon
@@ -267,6 +271,8 @@ def measure(out: Path) -> None:
         "by_letters": accuracy(test, letters),
         "by_endings_compounds_letters": accuracy(test, front.phonemes),
         "by_hibaris_network": accuracy(test, OOV()),
+        "held_words_with_silver": len(wider),
+        "with_silver_by_endings_compounds_letters": accuracy(wider, front.phonemes),
         "lexicon": {"words": len(known), "bytes": (out / "lexicon.xz").stat().st_size},
         "letters": {"bytes": (out / "letters.xz").stat().st_size},
     }
@@ -291,7 +297,7 @@ def accuracy(test: dict[str, str], reader: Callable[[str], str]) -> dict[str, fl
 
 def agree(texts: Path) -> None:
     theirs = G2P()
-    words = same = unstressed = 0
+    words = same = unstressed = edits = length = 0
     differ: Counter[tuple[str, str, str]] = Counter()
     bare = str.maketrans("", "", STRESSES)
     for text in texts.read_text(encoding="utf-8").splitlines():
@@ -302,6 +308,9 @@ def agree(texts: Path) -> None:
         ours = [one for clause in said for one in front.sentence_phonemes(clause.split())]
         want = theirs(" ".join(said), normalize_text=False).replace("—", ",").split()
         spelled = " ".join(said).split()
+        heard, meant = signs("".join(ours)), signs("".join(want))
+        edits += Levenshtein.distance(heard, meant)
+        length += len(meant)
         words += len(ours)
         for kind, a, b, c, d in Levenshtein.opcodes(want, ours):
             if kind == "equal":
@@ -311,7 +320,7 @@ def agree(texts: Path) -> None:
                 pairs = list(zip(spelled[c:d], want[a:b], ours[c:d], strict=False))
                 unstressed += sum(x.translate(bare) == y.translate(bare) for _, x, y in pairs)
                 differ.update(pairs)
-    print(f"{words} words; {same / words:.4f} equal, {unstressed / words:.4f} without stress")
+    print(f"{words} words; {same / words:.4f} equal, {unstressed / words:.4f} without stress; phoneme error {edits / length:.4f}")
     for (word, want, got), n in differ.most_common(60):
         print(n, word, want, got)
 

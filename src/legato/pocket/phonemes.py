@@ -21,7 +21,8 @@ from legato.pocket.letters import PRIMARY, STRESSES, Letters
 FOLDER = Path(__file__).parent / "pronunciation"
 MARKS = ",.?!;:"
 SECONDARY = "ˌ"
-VOWELS = frozenset("AIOQWYaiuæɑɒɔəɛɜɪʊʌᵻɐ")
+VOWELS = frozenset("AIOQWYaiuæɑɒɔəɛɜɪʊʌᵻ")
+CONSONANTS = frozenset("bdfhjklmnpstvwzðŋɡɹɾʃʒʤʧθ")  # the vowels of "a" and of "bottle" are neither: nothing hears them
 LONG = frozenset("AIOQWYʤʧ")
 TAPS = frozenset("AIOWYiuæɑəɛɪɹʊʌ")  # a t between one of these and a vowel is tapped
 VOICELESS, HISSING = frozenset("ptkfθ"), frozenset("szʃʒʧʤ")
@@ -41,7 +42,10 @@ BEFORE_VERB = _set(
     "they'd always often and"
 )
 BEFORE_PARTICIPLE = _set("have has had having i've you've we've they've was were been is are be being")
-MOSTLY_VERBS = _set("live lives use excuse")  # where nothing around them says otherwise
+MOSTLY_VERBS = _set("live lives use uses excuse")  # where nothing around them says otherwise
+PRONOUNS = _set("i you he she it we they who")
+GETTING = _set("get gets got gotten getting")
+PREPOSITIONS = _set("in on at for with by from about under over into to of near during before after and")
 OPENERS = _set("the a an this that these those my your his her its our their it me us them him and up down")
 FUNCTION = _set(
     "of in on at for with by from to and or but is was are were be been has have had will would can could that which "
@@ -82,7 +86,7 @@ def sentence_phonemes(words: Sequence[str]) -> list[str]:
             vowel = None
         found = _in_context(bare, marks, i, vowel)
         said[i] = _finished(found) + marks[i]
-        first = next((sign for sign in found if sign not in STRESSES), None)
+        first = next((sign for sign in found if sign in VOWELS or sign in CONSONANTS), None)
         vowel = vowel if first is None else first in VOWELS
     return said
 
@@ -99,7 +103,7 @@ def _in_context(words: Sequence[str], marks: Sequence[str], i: int, vowel: bool 
     lower = word.lower()
     before = words[i - 1].lower() if i and not marks[i - 1] else ""
     after = words[i + 1] if i + 1 < len(words) and not marks[i] else ""
-    if len(word) == 1 and word.isalpha() and word.isupper() and not _small(word, i, after, words):
+    if len(word) == 1 and word.isalpha() and word.isupper() and not _small(word, i, before, after, words):
         spelled = after[:2] in ("", "'s") or not (len(after.rstrip("'s")) == 1 and after[0].isupper())
         return _restressed(_entry(word), PRIMARY if spelled else SECONDARY)
     if lower in ("a", "an"):
@@ -114,17 +118,24 @@ def _in_context(words: Sequence[str], marks: Sequence[str], i: int, vowel: bool 
         return PRIMARY + "ɪn" if vowel is None else "ɪn"
     if word == "am" and vowel is not None:
         return "ɐm"
-    if lower == "used" and after.lower() == "to":
+    if lower == "used" and after.lower() == "to" and _used_to_be(words, i):
         return "jˈust"
     return _say(word, _part(lower, before, after.lower(), i, vowel)) or ""
 
 
-def _small(letter: str, i: int, after: str, words: Sequence[str]) -> bool:
+def _used_to_be(words: Sequence[str], i: int) -> bool:
+    """We used to go, she got used to it; but a tool is used to cut."""
+    before = words[i - 1] if i else ""
+    habit = before.lower() in PRONOUNS | GETTING | {"never", "always"} or (i > 0 and before[:1].isupper())
+    return habit or (words[i + 2 : i + 3] == ["be"] and before.lower() not in BEFORE_PARTICIPLE)
+
+
+def _small(letter: str, i: int, before: str, after: str, words: Sequence[str]) -> bool:
     """The words A and I, not the letters."""
     if letter == "I":
         neighbours = (words[i - 1] if i else "", after)
         return not any(len(n) == 1 and n.isupper() for n in neighbours)
-    return letter == "A" and i == 0 and len(after) > 1
+    return letter == "A" and not before and len(after) > 1
 
 
 def _part(word: str, before: str, after: str, i: int, vowel: bool | None) -> str | None:
@@ -135,20 +146,26 @@ def _part(word: str, before: str, after: str, i: int, vowel: bool | None) -> str
     if vowel is None and "None" in entry:
         return "None"
     if "DT" in entry:
-        return "DT" if i == 0 or not after or after in ("is", "was", "one", "will", "would") else None
+        pointing = before in PREPOSITIONS and after not in FUNCTION and after not in OPENERS
+        return "DT" if not after or pointing or (not before and after not in OPENERS) else None
     if "VBN" in entry and before in BEFORE_PARTICIPLE:
         return "VBN"
     if "VBD" in entry and before in ("he", "she", "it", "who"):
         return "VBD"
-    if before in BEFORE_VERB or (not before and after in OPENERS):
+    verb, noun = entry.get("VERB", entry["DEFAULT"]), entry.get("NOUN", entry["DEFAULT"])
+    many = word.endswith("s") and before not in PRONOUNS  # "to contracts" has no verb in it
+    if (before in BEFORE_VERB and not many) or (not before and after in OPENERS):
+        return "VERB"
+    if (before == "that" or word in MOSTLY_VERBS) and after in OPENERS:
         return "VERB"
     if before in DETERMINERS or before.endswith("'s"):
-        return "ADJ" if "ADJ" in entry and after and after not in FUNCTION and word != "minute" else "NOUN"
+        adjective = "ADJ" in entry and after and after not in FUNCTION and word != "minute"
+        return "ADJ" if adjective else "NOUN" if noun != verb else None
     if before in BEFORE_PARTICIPLE:
-        return "ADJ"
-    if after in OPENERS or word in MOSTLY_VERBS:
+        return None if after in OPENERS else "ADJ"
+    if after in OPENERS or (word in MOSTLY_VERBS and (after or not before)):
         return "VERB"
-    return "NOUN" if before else None
+    return "NOUN" if before and noun != verb else None
 
 
 # -- the word by itself ------------------------------------------------------------------------------------------------
@@ -190,8 +207,10 @@ def _inflected(word: str) -> str | None:
     lower = word.lower()
     if len(word) > 2 and lower.endswith("s"):
         stems = [word[:-1]] if not lower.endswith(("ss", "'s")) else []
-        stems += [word[:-2]] if lower.endswith("'s") or (len(word) > 4 and lower.endswith("es")) else []
-        stems += [word[:-3] + "y"] if len(word) > 4 and lower.endswith("ies") else []
+        if len(word) > 4 and lower.endswith("ies"):
+            stems.insert(0 if word[:-1] not in lexicon() else 1, word[:-3] + "y")  # Carrie is not in "carries"
+        elif lower.endswith("'s") or (len(word) > 4 and lower.endswith("es")):
+            stems.append(word[:-2])
         for stem in stems:
             if said := _stem(stem):
                 return said + ("s" if said[-1] in VOICELESS else "ᵻz" if said[-1] in HISSING else "z")
@@ -200,21 +219,21 @@ def _inflected(word: str) -> str | None:
     if len(word) > 4 and lower.endswith("ed"):
         doubled = [word[:-3]] if word[-3:-2] == word[-4:-3] else []
         for stem in (word[:-1], word[:-2], *doubled, word[:-3] + "y"):
-            if said := _stem(stem):
+            if said := _stem(stem, "VERB"):
                 return _past(said)
     if len(word) > 4 and lower.endswith("ing"):
         doubled = [word[:-4]] if word[-4:-3] == word[-5:-4] else []
         for stem in (word[:-3], word[:-3] + "e", *doubled):
-            if said := _stem(stem):
+            if said := _stem(stem, "VERB"):
                 return f"{said[:-1]}ɾɪŋ" if said[-1] == "t" and said[-2:-1] and said[-2] in TAPS else f"{said}ɪŋ"
     return None
 
 
-def _stem(word: str) -> str | None:
+def _stem(word: str, part: str = "DEFAULT") -> str | None:
     if len(word) < 2:
         return _entry(word.upper()) if word.isupper() else None  # type: ignore[return-value]  # letters have one reading
     entry = _entry(word)
-    return entry if entry is None or isinstance(entry, str) else entry["DEFAULT"]
+    return entry if entry is None or isinstance(entry, str) else entry.get(part, entry["DEFAULT"])
 
 
 def _past(said: str) -> str:
