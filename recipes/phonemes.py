@@ -9,12 +9,12 @@ hibari-tts 0.2.1), so that words sound as in the clips the voice was trained on;
 are added as hibari's own network (Apache-2.0) reads them. The letters are learnt from the lexicon's words: each letter
 is aligned with none, one or two phonemes (EM, best path), then pairs of letter and phonemes are modelled as an
 interpolated Kneser-Ney n-gram (joint sequence model, Bisani and Ney 2008), pruned to size. One word in fifty, dealt by
-hash, is not learnt from; of these the gold ones measure accuracy. Pure Python, about a CPU-minute.
+hash, is not learnt from and measures accuracy. Pure Python, under a CPU-minute.
 
 `build` makes lexicon.xz (word, tab, phonemes; a line each) and letters.xz, `measure` writes measured.json. `agree` says
 texts, one a line, both with hibari's whole front end and with ours, and counts the words that are equal and the edits
-a phoneme (a vowel with its stress is one; marks count). hibari-tts
-0.2.1 has to be there (pip install --no-deps hibari-tts==0.2.1 onnxruntime); our package never needs it.
+a phoneme (a vowel with its stress is one; marks count). hibari-tts 0.2.1 has to be there (pip install --no-deps
+hibari-tts==0.2.1 onnxruntime); our package never needs it.
 """
 
 from __future__ import annotations
@@ -219,13 +219,12 @@ def rows(entries: dict[str, Reading]) -> str:
 
 
 def world_names(known: dict[str, Reading]) -> dict[str, Reading]:
-    """Words that the pocket world or `speak.text` says and no lexicon, ending or compound covers; a name is no
-    compound."""
+    """What the world or `speak.text` says and neither a lexicon nor an ending covers."""
     network = OOV()
-    words = {word for text in (*said_in_the_world(), *ABBREVIATIONS.values()) for word in re.findall(r"[A-Za-z]{2,}", text)}
+    texts = (*said_in_the_world(), *ABBREVIATIONS.values())
+    words = {word for text in texts for word in re.findall(r"[A-Za-z]{2,}", text)}
     front.lexicon = lambda: known
-    unknown = (w for w in sorted(words) if not front._known(w, None) and (w[0].isupper() or not front._compound(w)))
-    return {w: said for w in unknown if (said := network(w))}
+    return {w: said for w in sorted(words) if not front._known(w, None) and (said := network(w))}
 
 
 def build(out: Path) -> None:
@@ -269,10 +268,10 @@ def measure(out: Path) -> None:
     measured = {
         "held_words": len(test),
         "by_letters": accuracy(test, letters),
-        "by_endings_compounds_letters": accuracy(test, front.phonemes),
+        "by_endings_and_letters": accuracy(test, front.phonemes),
         "by_hibaris_network": accuracy(test, OOV()),
         "held_words_with_silver": len(wider),
-        "with_silver_by_endings_compounds_letters": accuracy(wider, front.phonemes),
+        "with_silver_by_endings_and_letters": accuracy(wider, front.phonemes),
         "lexicon": {"words": len(known), "bytes": (out / "lexicon.xz").stat().st_size},
         "letters": {"bytes": (out / "letters.xz").stat().st_size},
     }
@@ -281,9 +280,9 @@ def measure(out: Path) -> None:
 
 
 def accuracy(test: dict[str, str], reader: Callable[[str], str]) -> dict[str, float]:
-    """Shares of words that are right, with stress and without, and edits a phoneme. Taps count as t on both sides."""
+    """Shares of words that are right, with stress and without, and edits a phoneme. Taps and stops count as t."""
     edits = length = right = unstressed = 0
-    taps, bare = str.maketrans("ɾT", "tt"), str.maketrans("", "", STRESSES)
+    taps, bare = str.maketrans("ɾTʔ", "ttt"), str.maketrans("", "", STRESSES)
     for word, want in test.items():
         said, want = reader(word).translate(taps), want.translate(taps)
         edits += Levenshtein.distance(signs(said), signs(want))
@@ -320,7 +319,8 @@ def agree(texts: Path) -> None:
                 pairs = list(zip(spelled[c:d], want[a:b], ours[c:d], strict=False))
                 unstressed += sum(x.translate(bare) == y.translate(bare) for _, x, y in pairs)
                 differ.update(pairs)
-    print(f"{words} words; {same / words:.4f} equal, {unstressed / words:.4f} without stress; phoneme error {edits / length:.4f}")
+    print(f"{words} words; {same / words:.4f} equal, {unstressed / words:.4f} without stress")
+    print(f"{length} phonemes; {edits / length:.4f} wrong")
     for (word, want, got), n in differ.most_common(60):
         print(n, word, want, got)
 

@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -414,6 +414,23 @@ def test_recordings_that_hold_no_usable_sound_are_refused(system, tmp_path, caps
     assert "has 3,999 samples a second, too few for speech" in complaint(capsys, "ask", str(tmp_path / "slow.wav"))
     assert "holds a sample of 1e+30" in complaint(capsys, "ask", str(tmp_path / "spike.wav"))
     assert cli.main(["ask", str(tmp_path / "slow-enough.wav")]) == 0
+
+
+def test_a_recording_without_a_question_is_told_and_those_behind_it_are_answered(system, tone, capsys):
+    said = system.arms["transfer"].answer
+
+    def doubting(audio, **limits):
+        answer = said(audio, **limits)
+        return replace(answer, doubt="it sounds like noise or music") if audio.seconds == 2 else answer
+
+    system.arms["transfer"].answer = doubting
+    files = [str(tone(*what)) for what in (("hum.wav", 2), ("q.wav", 1), ("rain.wav", 2), ("r.wav", 1))]
+    assert cli.main(["ask", *files, "--json"]) == 2
+    out, err = capsys.readouterr()
+    assert [json.loads(line)["file"] for line in out.splitlines()] == [files[1], files[3]]
+    refusals = [f"no question found in {f}: it sounds like noise or music" for f in (files[0], files[2])]
+    assert err.count("\n") == 1 and all(refusal in err for refusal in refusals)
+    assert complaint(capsys, "ask", files[0]).startswith(refusals[0])
 
 
 def test_changed_weights_are_refused_by_name_with_both_hashes(system):

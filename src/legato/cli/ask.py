@@ -7,6 +7,7 @@ import json
 import click
 
 from legato.cli import race
+from legato.errors import BadInput
 
 ARMS = ("small", "mapped", "control", "transfer", "large")
 LONGEST = 1000  # tokens of an answer: room for it is made before the first
@@ -25,19 +26,25 @@ def ask(questions: tuple[str, ...], arm: str, as_json: bool, max_tokens: int, fo
 
     Arms: small and large hear and answer by themselves; in transfer the large model hears and the small one answers
     from its mapped and corrected memory; mapped leaves the correction out; control corrects the small model's own
-    memory. Times are taken after one warm-up turn.
+    memory. Times are taken after one warm-up turn. A recording without a question is told at the end (exit code 2);
+    the others are answered.
     """
     from legato import assemble
 
-    heard = [(question, assemble.hear(question)) for question in questions]  # bad input is told before models load
+    heard = [(question, assemble.hear(question)) for question in questions]  # a bad file is told at once
     system = assemble.load("pocket")
     chosen = ARMS if arm == "all" else (arm,)
     system.warm(chosen)
-    races = []
+    races, refused = [], []
     for question, audio in heard:
-        replies = [
-            system.answer(audio, arm=a, max_tokens=max_tokens, force_tokens=force_tokens, name=question) for a in chosen
-        ]
+        try:
+            replies = [
+                system.answer(audio, arm=a, max_tokens=max_tokens, force_tokens=force_tokens, name=question)
+                for a in chosen
+            ]
+        except BadInput as error:  # no question to the ear: those behind it are answered all the same
+            refused.append(str(error))
+            continue
         if as_json:
             click.echo(json.dumps(race.as_json(question, audio.seconds, system.artifacts, replies)))
         else:
@@ -45,3 +52,5 @@ def ask(questions: tuple[str, ...], arm: str, as_json: bool, max_tokens: int, fo
         races.append(replies)
     if len(races) > 1 and not as_json:
         click.echo(race.summary(races))
+    if refused:
+        raise BadInput(" ".join(refused))

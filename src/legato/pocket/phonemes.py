@@ -1,7 +1,9 @@
 """Words -> phonemes of the pocket voice: Kokoro's alphabet as misaki writes it, American English, with stress marks.
 
-A word is looked up in the lexicon as it stands, then as an inflection (-s, -ed, -ing, 's) or a compound with or
-without hyphens, and then its letters are read (`letters`). What is no letter a-z is not read: `speak.text` leaves none.
+A word is looked up in the lexicon as it stands, then as an inflection (-s, -ed, -ing, 's) or by its parts between
+hyphens, and then its letters are read (`letters`): halves of a word without a hyphen would more often be wrong. What is
+no letter a-z is not read: `speak.text` leaves none.
+
 How little words sound depends on what follows ("the apple", "used to"), and which of two readings is meant ("to
 record", "a record") on the words around: by the rules below, which know no grammar.
 
@@ -187,7 +189,7 @@ def _say(word: str, part: str | None) -> str | None:
         humps = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", word)
         said = _joined([found for hump in humps if (found := _say(hump, None))])
     if said is None:
-        said = _compound(word) or _read(word)
+        said = _read(word)
     if said and word != word.lower() and not any(mark in said for mark in STRESSES):
         said = _restressed(said, PRIMARY if word == word.upper() and len(word) > 1 else SECONDARY)
     return said
@@ -242,18 +244,6 @@ def _past(said: str) -> str:
     if said[-1] == "d":
         return f"{said}ᵻd"
     return said + ("t" if said[-1] in "pkfθʃsʧ" else "d")
-
-
-def _compound(word: str) -> str | None:
-    """Two words written as one, cut as near to the middle as can be; the second steps back. Four letters make no
-    ending, and no name is cut before the fourth."""
-    least = 3 if word.islower() else 4
-    word = word.lower()
-    for at in sorted(range(least, len(word) - 3), key=lambda at: abs(len(word) - 2 * at)):
-        first, second = _stem(word[:at]), _stem(word[at:]) or _inflected(word[at:])
-        if first and second:
-            return first + _restressed(second, SECONDARY)
-    return None
 
 
 def _read(word: str) -> str | None:

@@ -22,6 +22,7 @@ from legato.speak.wordlists import (
     ABBREVIATIONS,
     AS_WORDS,
     BARE,
+    CALLED,
     CODES,
     COUNTED,
     DOMAIN_WORDS,
@@ -207,6 +208,13 @@ def _plain(m: Match) -> str:
     return f" {decimal(number)} "
 
 
+def _room(m: Match) -> str:
+    """747 as the name of something: "seven forty seven", "four oh four"."""
+    rest = m[3] if m[3] == "00" else int(m[3])
+    said = "hundred" if rest == "00" else f"oh {cardinal(rest)}" if rest < 10 else cardinal(rest)
+    return f"{m[1]} {cardinal(m[2])} {said}"
+
+
 def _mixed(m: Match) -> str:
     part = fraction(m[2], m[3])
     unit = f" {UNITS[m[4]][1]}" if m[4] else ""
@@ -300,13 +308,15 @@ RULES: tuple[Rule, ...] = tuple(
         (r"(?<![\w.])(\d\d?)\.(\d\d?)\.(\d{4})(?!\w)", lambda m: _date(int(m[2]), m[1], m[3], m[0])),
         (rf"\b({MONTH}) (\d\d?)(?:st|nd|rd|th)?(?!\d|:\d|[.,]\d)(?:,? (\d{{4}})\b)?",
          lambda m: _date(_named_month(m[1]), m[2], m[3], m[0])),
-        (rf"(?<!\w)(?:the )?(\d\d?)(?:st|nd|rd|th)? (?:of )?({MONTH})(?:,? (\d{{4}})\b)?", _day_month),
+        (rf"(?<!\w)(?:(?i:the) )?(\d\d?)(?:st|nd|rd|th)? (?:of )?({MONTH})(?:,? (\d{{4}})\b)?", _day_month),
         (rf"\b({_any(MONTH_SHORT)})\. (?=\d{{4}})", lambda m: MONTH_SHORT[m[1]] + " "),
+        (r"(?i)(?<=[\dm])\s?[-–]\s?(?=\d\d?(?::\d\d|\s?[ap]\.?m\b))", lambda m: " to "),
         (r"(?<![\w:.])(\d\d?):(\d\d)(?::(\d\d))?(?:\s?([AaPp])\.?[Mm]\b\.?)?(?![:\d])", _clock),
         (r"(?<![\w:.])(\d\d?)\s?([AaPp])(?:\.[Mm]\.|[Mm]\b)", lambda m: cardinal(m[1]) + _half(m[2], m)),
         (r"(?<!\w)(?:(1\d|20)|['’])?(\d)0(?:'|’)?s\b", _decade),
         (r"(?<!\w)(\d)['′](\d\d?)(?:\"|″|'')",
          lambda m: f"{_count(m[1], UNITS['ft'])} {_count(m[2], UNITS['in.'])}"),
+        (r"(?<=€)(\d+),(\d\d)(?!\d)", lambda m: f"{m[1]}.{m[2]}"),
         (rf"(?<!\w)([-−])?(US\$|{COINS}|(?:USD|EUR|GBP|JPY|INR|Rs\.?)(?=\s?\d))\s?({NUMBER}){LARGE}(?!\d)", _price),
         (rf"{FREE}([-−])?({NUMBER}){LARGE}\s?({COINS}|{_any(c for c in CODES if c.isalpha())})(?!\w)", _price_behind),
         (rf"{FREE}({NUMBER})\s?¢", lambda m: _count(m[1], ("cent", "cents"))),
@@ -324,7 +334,7 @@ RULES: tuple[Rule, ...] = tuple(
         (r"\b([CF])#(?!\w)", lambda m: f"{m[1]} sharp"),
         (r"#(?=\d)", lambda m: "number "),
         (r"(?<!\w)#(?=[A-Za-z])", lambda m: "hashtag "),
-        (rf"\b({_any(TITLES)})\b\.? (?=[A-Z])", lambda m: f"{TITLES[m[1]]} "),
+        (rf"\b({_any(TITLES)})\b\.? (?=[A-Z]|(?:&|and) (?:{_any(TITLES)})\b)", lambda m: f"{TITLES[m[1]]} "),
         (rf"(?<![\w.])(?:{_any(ABBREVIATIONS)})(?!\w)", _abbreviation),
         (rf"(?<![\w/.])({_any(BARE)})(?![\w/])", lambda m: BARE[m[1]]),
         (rf"\b(?:{_any(RESPELLED)})\b", lambda m: RESPELLED[m[0]]),
@@ -340,11 +350,19 @@ RULES: tuple[Rule, ...] = tuple(
         (r"(?<=\d)\s?[-–]\s?(?=\d)|(?<=\d):(?=\d)", lambda m: " to "),
         (r"(?<![\w)])[-−](?=[\d.]*\d)", lambda m: " minus "),
         (r"(?<![\w,.])(\d{1,3}(?:,\d{3})+|\d+)(?:st|nd|rd|th)\b", lambda m: ordinal(m[1].replace(",", ""))),
-        (r"(?<!\w)(\d+)x\b", lambda m: f"{cardinal(m[1])} times"),
+        (rf"{FREE}({NUMBER})x\b", lambda m: f"{decimal(m[1])} times"),
+        (r"(?<![\w.])(\d(?:\.\d+)?)e([+-]?)(\d{1,3})\b", lambda m: f"{decimal(m[1])} times ten to the power of "
+         f"{'minus ' if m[2] == '-' else ''}{cardinal(int(m[3]))}"),
+        (r"\b((?i:zip|zip code)|[A-Z]{2}) (\d{5})\b(?:-(\d{4}))?(?![\d,.]\d)",
+         lambda m: f"{m[1]} {digits(m[2])}" + (f", {digits(m[3])}" if m[3] else "")),
+        (rf"\b({_any(CALLED)}) ([1-9])(\d\d)\b(?![,.]?\d)", _room),
+        (r"(?<![\w.,$-])911\b(?![,.]?\d)", lambda m: digits(m[0])),
+        (r"(?<!\w)([A-F])[-−](?=[\s.,;:!?]|$)", lambda m: f"{m[1]} minus"),
         (r"\b(?=\w*[A-Za-z])(?=\w*\d)\w+\b|\b[A-Z]+-\d+\b", _letters_and_digits),
         (r"(?<![\d.])(\d+(?:\.\d+){2,})(?![\d])", lambda m: " point ".join(cardinal(n) for n in m[1].split("."))),
         (rf"({NUMBER})", _plain),
         (r"(?<=\w)[/\\](?=\w)", lambda m: " "),
+        (r"(?<=[A-Za-z])\.(?=[a-z]{1,4}\b)", lambda m: " dot "),  # node.js, notes.txt
         (r"\b([A-Z]{2,})('?s)?\b(?!['’]?[a-z])", _capitals),
     )
 )  # fmt: skip
@@ -370,9 +388,9 @@ def _clean(text: str) -> str:
     out = []
     for sign in unicodedata.normalize("NFC", COLOURS.sub("", text)).translate(SPECIAL):
         kind = unicodedata.category(sign)
-        if kind in ("Cc", "Zl", "Zp", "Zs"):
+        if kind in ("Cc", "Zl", "Zp", "Zs") or (kind in ("Sk", "So") and sign not in SYMBOLS and sign not in "`"):
             out.append(" ")
-        elif kind in ("Cf", "Cs", "Co", "Cn") or (kind in ("Sk", "So") and sign not in SYMBOLS and sign not in "`"):
+        elif kind in ("Cf", "Cs", "Co", "Cn"):
             continue
         else:
             out.append(sign if sign in KEPT else unicodedata.normalize("NFKC", sign))

@@ -100,6 +100,7 @@ AS_WORDS = _set(
 RESPELLED = {
     "JSON": "Jason", "SQL": "sequel", "JPEG": "jay peg", "GUI": "gooey", "IEEE": "I triple E", "WYSIWYG": "wizzy wig",
     "WiFi": "why fie", "Wi-Fi": "why fie", "iOS": "I O S", "macOS": "mac O S", "PhD": "P H D", "LaTeX": "lay tech",
+    "WWI": "World War one", "WWII": "World War two", "AT&T": "A T and T", "IPv4": "I P V four", "IPv6": "I P V six",
 }  # fmt: skip
 SPELLED = _set("ASAP UCLA IEEE AOL EULA USAF IOU DIY UFO USA UAE ATM EU UK UN US IT TV ID AI OK")
 SHORT_WORDS = _set(
@@ -114,6 +115,12 @@ REGNAL = _set(
     "Frederick Philip Alexander Nicholas Peter Catherine Ivan Umberto Emmanuel Gustav Christian Ferdinand Pope King "
     "Queen Margaret Mary Francis Gregory Innocent Urban Clement Leopold Wilhelm Otto Harald Olav Carl Alfonso Juan "
     "Felipe Cleopatra Ptolemy Constantine Justinian Darius Xerxes Sixtus Julius Albert Rainier Mehmed Suleiman"
+)
+
+# What three digits behind these are its name, and said in two parts.
+CALLED = _set(
+    "Room room Flight flight Boeing Highway highway Route route Suite Apartment Error error Gate gate "
+    "Extension extension"
 )
 
 # Behind these four digits are a year whatever follows; before these they are a count.
