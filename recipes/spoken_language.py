@@ -6,9 +6,9 @@
 the selection clips, which say how strict it may be. --texts: a folder with `<language>/LC_MESSAGES/django.po` files
 somewhere in it, the sentences that are spoken: the locale folders of the wheel Django 5.2 (BSD-3-Clause). espeak-ng
 speaks them in every language it has, SVOX Pico in four; both and flite speak English ones too, or the voice would be
-taken for the language, and very short ones, as questions may be. A third of all gets silence around it or inside. No
-speech: noises, tones, music and bumps drawn here. --try: folders of real recordings, judged at the end and never
-trained on, the first 8 s of those of a second or more.
+taken for the language, and very short ones, as questions may be. Half of all get pauses around or inside, silent or
+with a room's noise. No speech: noises, tones, music and bumps drawn here. --try: folders of real recordings, judged at
+the end and never trained on, the first 8 s of those of a second or more.
 
 About 15 minutes on one core; what was made is kept beside OUT (`OUT/made-*.pt`) and not made again.
 """
@@ -45,6 +45,7 @@ ENGLISH = ("en-us", "en-gb", "en-gb-scotland", "en-gb-x-rp")
 FLITE = ("rms", "slt", "kal16")
 PICO = {"de": "de-DE", "es": "es-ES", "fr": "fr-FR", "it": "it-IT"}
 NOISES = 4096  # clips without speech
+ROOMS = ("white", "pink", "brown", "hum", "fan", "traffic", "rain")  # noises of pauses
 SHORT = [
     "Who?", "What?", "Why?", "When?", "Where?", "How?", "Which?", "How many?", "How much?", "Yes.", "No.", "Please.",
     "Thanks.", "Thank you.", "Hello.", "Good morning.", "What is it?", "Who is it?", "Who was it?",
@@ -128,16 +129,24 @@ def spoken(texts: Path) -> Iterator[tuple[str, np.ndarray]]:
         crowd = [*crowd, wave][-20:]
         if len(crowd) >= 5:
             clip = apply_condition(wave, draw_condition(rng, "train"), rng, crowd).astype(np.float32) / 2**15
-            yield language, with_silence(rng, clip)
+            yield language, with_pauses(rng, clip)
 
 
-def with_silence(rng: np.random.Generator, clip: np.ndarray) -> np.ndarray:
-    """One clip in three: silence before, behind and in the middle."""
-    if rng.random() > 1 / 3:
+def with_pauses(rng: np.random.Generator, clip: np.ndarray) -> np.ndarray:
+    """One clip in two: a pause before, behind and in the middle, silent, or with noise in it or all through."""
+    if rng.random() > 1 / 2:
         return clip
     before, behind, inside = (np.zeros(int(RATE * rng.uniform(0, 4)), np.float32) for _ in range(3))
-    middle = len(clip) // 2 if rng.random() < 0.3 else 0  # 0: the silence inside stands before all
-    return np.concatenate((before, clip[:middle], inside if middle else inside[:0], clip[middle:], behind))
+    middle = len(clip) // 2 if rng.random() < 0.3 else 0  # 0: no pause inside
+    parts = before, clip[:middle], inside if middle else inside[:0], clip[middle:], behind
+    wave, kind = np.concatenate(parts), rng.random()
+    if kind < 1 / 4:
+        return wave
+    noise = make_noise(rng, str(rng.choice(ROOMS)), len(wave), [])
+    noise *= clip.std() * 10 ** (-rng.uniform(6, 45) / 20) / (noise.std() + 1e-9)
+    if kind < 1 / 2:  # a recording cut into a room
+        noise *= np.concatenate([np.full(len(part), n % 2 == 0) for n, part in enumerate(parts)])
+    return np.clip(wave + noise, -1, 1).astype(np.float32)
 
 
 def unspoken(count: int = NOISES) -> Iterator[tuple[str, np.ndarray]]:
@@ -208,14 +217,14 @@ def heard(ear: Ear, clips: Iterator[tuple[str, np.ndarray]]) -> tuple[Tensor, li
     return torch.stack(means), labels
 
 
-def clips(folders: Sequence[Path], most: int, silence: bool) -> Iterator[tuple[str, np.ndarray]]:
+def clips(folders: Sequence[Path], most: int, pauses: bool) -> Iterator[tuple[str, np.ndarray]]:
     """("en", clip) of folders of clips, `most` of each."""
     rng = np.random.default_rng(0)
     for folder in folders:
         entries = read_entries(folder)
         for n in tqdm(rng.permutation(len(entries))[:most], unit="clip"):
             wave = read_clip(folder, entries[n]).astype(np.float32) / 2**15
-            yield "en", with_silence(rng, wave) if silence else wave
+            yield "en", with_pauses(rng, wave) if pauses else wave
 
 
 def fit(x: Tensor, y: Tensor) -> Language:
@@ -270,8 +279,8 @@ def main() -> None:
     ear = Ear.load(dtype=torch.bfloat16)
     made = {}
     for name, stream in (
-        ("select", clips([args.select], 10**9, silence=False)),
-        ("english", clips(args.english, ENGLISH_CLIPS, silence=True)),
+        ("select", clips([args.select], 10**9, pauses=False)),
+        ("english", clips(args.english, ENGLISH_CLIPS, pauses=True)),
         ("spoken", spoken(args.texts)),
         ("unspoken", unspoken()),
     ):

@@ -35,10 +35,10 @@ def test_the_mean_is_over_frames_not_tokens():
     torch.testing.assert_close(sounding_mean(x.flip(0), loud(), 4), sounding_mean(x, loud(), 4))
 
 
-def test_silent_frames_are_left_out_and_so_is_what_was_filled_up():
-    """Frames 2, 3 and 7 sound, one 30 dB softer; frame 5 is 40 dB softer; the wave ends before the frames do."""
+def test_quiet_frames_are_left_out_and_so_is_what_was_filled_up():
+    """Frames 2, 3 and 7 sound, one 18 dB softer; frame 5 is 22 dB softer; the wave ends before the frames do."""
     wave = torch.zeros(7 * HOP + 40)
-    for frame, level in ((2, 1.0), (3, 10 ** (-30 / 20)), (5, 0.01), (7, 1.0)):
+    for frame, level in ((2, 1.0), (3, 10 ** (-18 / 20)), (5, 10 ** (-22 / 20)), (7, 1.0)):
         wave[frame * HOP : (frame + 1) * HOP] = level
     x = torch.arange(32.0).view(4, 8)
     wanted = x.view(8, 4)[[2, 3, 7]].mean(0)
@@ -71,10 +71,6 @@ def test_a_few_clicks_are_no_question_whatever_they_sound_like(language):
     assert language.doubt(features(9.0, 0, 0, 0), clicks) is None  # one in every frame is a buzz
     clicks[9 * HOP :] = 0
     assert language.doubt(features(9.0, 0, 0, 0), clicks) == DOUBTS["none"]
-
-
-def test_probabilities_sum_to_one(language):
-    torch.testing.assert_close(language(torch.randn(5, 4)).exp().sum(-1), torch.ones(5))
 
 
 def test_it_comes_back_from_its_file_as_it_was(language, tmp_path):

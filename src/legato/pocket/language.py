@@ -24,7 +24,7 @@ from legato.errors import OrganMismatch
 CLASSES = ("english", "other", "none")
 KIND = "pocket-language"
 HOP = 320  # samples of one ear frame
-QUIET_DB = 35.0  # a frame so far below the loudest is silence
+QUIET_DB = 20.0  # a frame so far below the loudest is the room: what is judged is the one who speaks
 SHORTEST = 10  # frames (0.2 s) that must sound: a few clicks are no question, whatever they sound like
 DOUBTS = {
     "other": "it sounds like another language than English, the only one understood here",
