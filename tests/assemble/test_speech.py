@@ -117,3 +117,22 @@ def test_a_preset_without_a_voice_says_so(shipped):
     (folder / "pocket.toml").write_text(pinned(folder / "weights").split("[speech.codec]")[0])
     with pytest.raises(BadInput, match="preset 'pocket' has no voice"):
         load_speaker()
+
+
+def test_an_engine_that_does_not_exist_is_refused_before_anything_is_read(monkeypatch):
+    monkeypatch.setattr(presets, "FOLDER", None)
+    with pytest.raises(BadInput, match="no engine 'gguf'; choose one of torch, onnx"):
+        load_speaker(engine="gguf")
+
+
+@pytest.mark.slow
+def test_both_engines_make_the_same_sound(shipped, tmp_path):
+    """And the port is kept: the second time nothing is written."""
+    by_torch = load_speaker(sampling=Sampling(longest=200), threads=1)
+    for _ in range(2):
+        by_onnx = load_speaker(sampling=Sampling(longest=200), threads=1, engine="onnx", port_folder=tmp_path / "port")
+        written = {path: path.stat().st_mtime_ns for path in (tmp_path / "port").iterdir()}
+    assert len(written) == 4 and {path: path.stat().st_mtime_ns for path in written} == written
+    for render in ("head", "depth"):
+        wanted, found = (np.concatenate(list(s.speak("Hello there.", render))) for s in (by_torch, by_onnx))
+        np.testing.assert_allclose(found, wanted, atol=1e-4, rtol=0)

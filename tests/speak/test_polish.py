@@ -3,11 +3,24 @@
 import pytest
 import torch
 
+from legato.errors import BadInput
 from legato.speak.entrance import Entrance, Statistics
 from legato.speak.flow import sample
 from legato.speak.head import Head, HeadConfig
 from legato.speak.history import bucket
-from legato.speak.polish import EARLIER, OWN_LEVEL, Polish, beginnings, polish, render, sound, speak
+from legato.speak.polish import (
+    EARLIER,
+    NUDGE,
+    OWN_LEVEL,
+    Polish,
+    balanced,
+    beginnings,
+    polish,
+    render,
+    sound,
+    speak,
+    steadiness,
+)
 from legato.speak.train import Tapped
 
 CONFIG = HeadConfig(latent=4, state=6, width=24, layers=1, history=3)
@@ -100,3 +113,45 @@ def test_judges_learn_first_and_a_killed_round_goes_on(entrance, tapped, tmp_pat
     names = dict(head.named_parameters())
     assert any(not torch.equal(a, state["head"][name]) for a, name in zip(before, names, strict=True))
     assert all(torch.equal(value, state["mean"][name]) for name, value in kept.state_dict().items())
+
+
+def test_what_judges_ask_is_brought_to_the_size_of_what_spectra_ask():
+    x = torch.tensor([3.0, 4.0], requires_grad=True)
+    for scale in (1e-3, 1.0, 1e3):  # of the judges' own losses
+        asked, weight = balanced(10 * x[0], scale * x[1], x, 0.5)
+        assert asked.tolist() == pytest.approx([10.0, 5.0]) and float(weight) == pytest.approx(5 / scale)
+    asked, _ = balanced(10 * x[0], 0 * x[1], x, 0.5)  # judges that are fooled already
+    assert asked.tolist() == [10.0, 0.0]
+
+
+def test_a_judge_is_steady_when_noise_does_not_change_its_mind():
+    class Judge(torch.nn.Module):
+        def __init__(self, slope):
+            super().__init__()
+            self.slope = slope
+
+        def forward(self, audio):
+            return [self.slope * audio], []
+
+    audio = torch.randn(2, 50_000, generator=torch.Generator().manual_seed(0))
+    torch.manual_seed(0)
+    assert float(steadiness(Judge(0.0), audio)) == 0
+    assert float(steadiness(Judge(3.0), audio)) == pytest.approx((3 * NUDGE) ** 2, rel=0.02)
+
+
+def test_lsd_moves_the_head_without_codec_or_judges(tapped, tmp_path):
+    head, lines = lively(), []
+    before = [p.clone() for p in head.parameters()]
+    how = Polish(steps=150, windows=4, frames=5, judges_first=5, rate=1e-3, objective="lsd")
+    kept = polish(head, None, tapped, how, tmp_path, lines.append)  # there is no codec to be asked
+    assert any(not torch.equal(a, b) for a, b in zip(before, kept.parameters(), strict=True))
+    assert [set(line) for line in lines] == [{"step", "flow", "distilled", "examples_per_s"}] * 3
+    assert lines[-1]["distilled"] + lines[-1]["flow"] < lines[0]["distilled"] + lines[0]["flow"]
+
+
+def test_what_cannot_be_polished_is_refused(entrance, tapped, tmp_path):
+    with pytest.raises(BadInput, match="no objective 'gan'; choose one of unrolled, lsd"):
+        Polish(objective="gan")
+    with pytest.raises(BadInput, match="no recording has the 48 frames that a window needs"):
+        polish(lively(), entrance, tapped, Polish(frames=40), tmp_path)
+    assert not (tmp_path / "state.pt").exists()

@@ -8,7 +8,7 @@ from legato.errors import BadInput
 from legato.pocket.codec import FRAME, Codec, CodecConfig
 from legato.pocket.quantiser import SplitQuantiserConfig
 from legato.speak.entrance import Entrance, Statistics
-from legato.speak.probe import CONTINUOUS, WRONG, Probed, books, probe, ways
+from legato.speak.probe import CONTINUOUS, WRONG, Probed, books, in_order, probe, ways
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +67,29 @@ def test_verdicts():
     assert broken.verdict("error") == "error: worthless, the wrong space scores no worse than the right one"
     flipped = Probed({k.replace("_", " "): {"error": -v} for k, v in (base | {WRONG: 20.0}).items()}, 1)
     assert flipped.verdict("error", lower_is_better=False).startswith("error: unquantised is better")
+
+
+def test_what_cannot_be_measured_judges_nothing():
+    ways = {"1 book": 9.0, "16 books": 3.0, CONTINUOUS: 2.0, "5% noise": 2.1}
+
+    def probed(right, wrong):
+        return Probed.of([{w: {"error": v} for w, v in (ways | {CONTINUOUS: right, WRONG: wrong}).items()}])
+
+    assert probed(2.0, 3.0).failed("error") is True and probed(2.0, 1.0).failed("error") is False
+    assert probed(2.0, None).failed("error") is True  # so far off that nothing can be measured in it
+    assert probed(None, 3.0).failed("error") is None
+    assert probed(None, 3.0).verdict("error") == "error: could not be measured on these recordings"
+    assert Probed.of([{CONTINUOUS: {"error": 1.0}}]).failed("error") is None  # it was not tried
+
+
+def test_means_are_over_the_recordings_that_could_be_measured():
+    found = Probed.of([{"1 book": {"a": 1.0, "b": None}}, {"1 book": {"a": 3.0, "b": 5.0, "c": 7.0}}])
+    assert found.scores == {"1 book": {"a": 2.0, "b": 5.0, "c": 7.0}} and found.recordings == 2
+
+
+def test_ways_are_shown_from_few_books_to_much_noise():
+    names = ["1 book", "2 books", "4 books", "6 books", CONTINUOUS, "5% noise", "80% noise", WRONG]
+    assert in_order(sorted(names), 6) == names
 
 
 def test_nothing_to_probe_is_refused(entrance):

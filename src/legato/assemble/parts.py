@@ -33,12 +33,16 @@ def stored(preset: str, *names: str) -> dict[str, Stored]:
     return {name: _checked(name, getattr(pins, name)) for name in names}
 
 
-def spoken(preset: str) -> dict[str, Stored]:
-    """Tensors and manifest of each part of a preset's voice. Raises as `stored` does; BadInput where it has none."""
+def spoken(preset: str, *names: str) -> dict[str, Stored]:
+    """Tensors and manifest of parts of a preset's voice, by default of all. Raises as `stored` does; BadInput where it
+    has no voice, or no head yet and one is wanted."""
     pins = presets.read(preset).speech
     if pins is None:
         raise BadInput(f"preset {preset!r} has no voice: it only listens; choose one that speaks.")
-    return {field.name: _checked(field.name, getattr(pins, field.name)) for field in fields(pins)}
+    wanted = {name: getattr(pins, name) for name in names or [field.name for field in fields(pins)]}
+    if missing := [name for name, pinned in wanted.items() if pinned is None]:
+        raise BadInput(f"preset {preset!r} has no {missing[0]} yet; train one with: legato speak train")
+    return {name: _checked(name, pinned) for name, pinned in wanted.items()}
 
 
 def _checked(name: str, pinned: Pinned) -> Stored:

@@ -18,6 +18,8 @@ from legato.evaluate import layout, ledger, promote, record, report, seal
 from legato.evaluate.ledger import Entry
 from legato.evaluate.promote import Candidate
 from legato.evaluate.questions import Question, file_sha256, record_key_sha256
+from legato.evaluate.saying import check
+from legato.evaluate.saying.final import SentenceSeal
 from legato.evaluate.seal import Seal
 
 
@@ -53,13 +55,16 @@ def audit(records: Path, *, questions: Iterable[Question] = ()) -> Findings:
     seals = _files(found, records, "seals", lambda name: seal.read(records, name))
     candidates = _files(found, records, "candidates", lambda name: promote.read(records, name))
     promotions = _files(found, records, "promotions", lambda name: promote.promotion(records, name))
+    spoken, voices = check.files(found, records)
     if verified:  # a broken chain is fault enough: nothing that it says can be held against the files
-        _entered(found, entries, "sealed", "seal", {name: s.sha256 for name, s in seals.items()})
+        _entered(found, entries, "sealed", "seal", {name: s.sha256 for name, s in [*seals.items(), *spoken.items()]})
         _entered(found, entries, "frozen", "candidate", {name: c.sha256 for name, c in candidates.items()})
-        _entered(found, entries, "promoted", "promotion", {name: p["sha256"] for name, p in promotions.items()})
+        both = [*promotions.items(), *voices.items()]
+        _entered(found, entries, "promoted", "promotion", {name: p["sha256"] for name, p in both})
         _order(found, entries)
-        _runs(found, records, entries, seals, candidates)
+        _runs(found, records, entries, {**seals, **spoken}, candidates)
     _shared(found, seals)
+    check.shared(found, spoken)
     for held in seals.values():
         _heard(found, held, known)
     for candidate in candidates.values():
@@ -68,6 +73,10 @@ def audit(records: Path, *, questions: Iterable[Question] = ()) -> Findings:
         _promoted(found, records, name, body, candidates.get(name))
     for run in sorted((records / "runs").glob("*.jsonl")):
         _run(found, records, run, entries if verified else None, seals, candidates, known)
+    for name, body in voices.items():
+        check.promoted(found, records, name, body, candidates.get(name))
+    for run in sorted((layout.say(records) / "runs").glob("*.jsonl")):
+        check.run(found, records, run, entries if verified else None, spoken, candidates)
     found.checked["ledger lines"] = len(entries)
     return found
 
@@ -113,7 +122,7 @@ def _runs(
     found: Findings,
     records: Path,
     entries: list[Entry],
-    seals: Mapping[str, Seal],
+    seals: Mapping[str, Seal | SentenceSeal],
     candidates: Mapping[str, Candidate],
 ) -> None:
     """What the ledger says of runs, against their files."""

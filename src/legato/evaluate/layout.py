@@ -5,6 +5,7 @@ records/seals/<name>.json       a final, pre-registered
 records/candidates/<name>.json  a candidate, frozen by checksum
 records/runs/<run>.jsonl        raw records, one line a question and arm
 records/promotions/<name>.json  what a serving bridge may load
+records/say/                    the same for a voice: seals, runs and promotions, and the sentences that it is to say
 """
 
 from __future__ import annotations
@@ -32,6 +33,11 @@ def checked(name: str) -> str:
             f"{name!r} cannot name a record; use up to 64 of a-z, 0-9, '.', '_' and '-', a letter or digit first."
         )
     return name
+
+
+def say(records: Path) -> Path:
+    """Where the voice's evidence lies; ledger and candidates are shared."""
+    return records / "say"
 
 
 def ledger(records: Path) -> Path:

@@ -103,6 +103,11 @@ def last(entries: list[Entry], event: str, **data: Any) -> Entry | None:
     return None
 
 
+def home(records: Path, entry: Entry) -> Path:
+    """The folder under which an entry's seal, run or promotion lies: the voice has its own."""
+    return layout.say(records) if entry.data.get("side") == "say" else records
+
+
 def check_run(records: Path, entries: list[Entry], run: str) -> bool:
     """Whether a run was closed; if it was, its file must be the one that was closed, byte for byte.
 
@@ -112,7 +117,7 @@ def check_run(records: Path, entries: list[Entry], run: str) -> bool:
     closed = last(entries, "closed", run=run)
     if closed is None:
         return False
-    path = layout.run(records, run)
+    path = layout.run(home(records, closed), run)
     found = f"found sha256 {file_sha256(path)}" if path.is_file() else "the file is missing"
     if found != f"found sha256 {closed.data['sha256']}":
         raise SealError(

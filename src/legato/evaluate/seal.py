@@ -117,11 +117,12 @@ def pool_sha256(pool: Iterable[Question]) -> str:
     return hashlib.sha256("\n".join(sorted(f"{q.id}|{q.audio_sha256}" for q in pool)).encode()).hexdigest()
 
 
-def code_sha256() -> str:
-    """Identity of the judge: the source files of this room, by name."""
+def code_sha256(pattern: str = "*.py") -> str:
+    """Identity of the judge: the source files of this room, by name; "**/*.py" takes its instruments along."""
+    room = Path(__file__).parent
     total = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        total.update(f"{path.name} {file_sha256(path)}\n".encode())
+    for path in sorted(room.glob(pattern)):
+        total.update(f"{path.relative_to(room).as_posix()} {file_sha256(path)}\n".encode())
     return total.hexdigest()
 
 
@@ -178,16 +179,7 @@ def open_final(
     path = layout.run(records, run)
     with ledger.writing(records) as book:
         final = read(records, name)
-        frozen = promote.read(records, candidate)
-        entered = book.last("sealed", name=name)
-        if entered is None or entered.data["sha256"] != final.sha256:
-            raise SealError(f"seal {name!r} is not the one that the ledger holds; restore its file.")
-        froze = book.last("frozen", name=candidate)
-        if froze is None or froze.data["sha256"] != frozen.sha256:
-            raise SealError(f"candidate {candidate!r} is not the one that the ledger holds; restore its file.")
-        if froze.n < entered.n:
-            raise SealError(f"candidate {candidate!r} was frozen before {name!r} was sealed; seal first, then train.")
-        promote.check_files(records, frozen)
+        frozen = admit(records, book, name, final.sha256, candidate)
         rows = _match(final, questions)
         seen = audit_sets(records, frozen, rows)
         if seen:
@@ -211,8 +203,28 @@ def open_final(
             _refuse_traces(records, name, path)
             book.append("opened", **terms, code_sha256=code_sha256(), overlap=0, sets=_counts(records, frozen))
         else:
-            _resume(book, before, terms, record.scan(path).records)
+            resume(book, before, terms, len(record.scan(path).records))
     return Opened(final, frozen, run, tuple(arms), dict(settings), rows, resumed=before is not None)
+
+
+def admit(records: Path, book: ledger.Book, name: str, sha256: str, candidate: str) -> Candidate:
+    """The candidate that may open the final `name`, whose seal has this hash: both are what the ledger says they are.
+
+    Raises:
+        SealError: one is not, or the seal is younger than the candidate.
+        ChecksumMismatch: a file of the candidate is not the frozen one.
+    """
+    frozen = promote.read(records, candidate)
+    entered = book.last("sealed", name=name)
+    if entered is None or entered.data["sha256"] != sha256:
+        raise SealError(f"seal {name!r} is not the one that the ledger holds; restore its file.")
+    froze = book.last("frozen", name=candidate)
+    if froze is None or froze.data["sha256"] != frozen.sha256:
+        raise SealError(f"candidate {candidate!r} is not the one that the ledger holds; restore its file.")
+    if froze.n < entered.n:
+        raise SealError(f"candidate {candidate!r} was frozen before {name!r} was sealed; seal first, then train.")
+    promote.check_files(records, frozen)
+    return frozen
 
 
 def _match(final: Seal, questions: Iterable[Question]) -> tuple[Question, ...]:
@@ -272,7 +284,12 @@ def _refuse_traces(records: Path, name: str, path: Path) -> None:
             )
 
 
-def _resume(book: ledger.Book, before: ledger.Entry, terms: dict[str, Any], answered: list[record.RawRecord]) -> None:
+def resume(book: ledger.Book, before: ledger.Entry, terms: Mapping[str, Any], answered: int) -> None:
+    """Enter that the run which opened a final goes on, after `answered` records.
+
+    Raises:
+        SealError: it is closed, it was opened on other terms, or records are gone since it was last resumed.
+    """
     name, run = terms["seal"], before.data["run"]
     if book.last("closed", run=run):
         raise SealError(f"final {name!r} was opened and finished by run {run!r}; a final opens once, seal a new one.")
@@ -284,12 +301,13 @@ def _resume(book: ledger.Book, before: ledger.Entry, terms: dict[str, Any], answ
                 "a final opens once, resume that run as it was or seal a new final."
             )
     resumed = book.last("resumed", run=run)
-    if resumed is not None and len(answered) < resumed.data["records"]:
+    if resumed is not None and answered < resumed.data["records"]:
         raise SealError(
             f"run {run!r} held {resumed.data['records']} records when it was last resumed and holds "
-            f"{len(answered)} now; restore its file."
+            f"{answered} now; restore its file."
         )
-    book.append("resumed", run=run, seal=name, records=len(answered))
+    side = {"side": terms["side"]} if "side" in terms else {}
+    book.append("resumed", run=run, seal=name, records=answered, **side)
 
 
 def close_final(records: Path, opened: Opened) -> None:

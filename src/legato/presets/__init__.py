@@ -44,11 +44,11 @@ class Artifacts:
 
 @dataclass(frozen=True)
 class Speech:
-    """The parts of a voice: what decides, what renders, what decodes."""
+    """The parts of a voice: what decides, what renders, what decodes. One that waits for its head has none yet."""
 
     codec: Pinned
     voice: Pinned
-    head: Pinned
+    head: Pinned | None = None
 
 
 @dataclass(frozen=True)
@@ -100,12 +100,12 @@ def parse(text: str, where: str) -> Preset:
     artifacts = Artifacts(**_pinned(content["artifacts"], Artifacts, f"{where}, [artifacts", "]"))
     speech = None
     if "speech" in content:
-        speech = Speech(**_pinned(content["speech"], Speech, f"{where}, [speech", "]"))
+        speech = Speech(**_pinned(content["speech"], Speech, f"{where}, [speech", "]", optional=("head",)))
     return Preset(content["name"], content["about"], artifacts, speech)
 
 
-def _pinned(parts: Any, wanted: type, where: str, end: str) -> dict[str, Pinned]:
-    _same_keys(parts, wanted, where + end)
+def _pinned(parts: Any, wanted: type, where: str, end: str, optional: tuple[str, ...] = ()) -> dict[str, Pinned]:
+    _same_keys(dict.fromkeys(optional) | parts if isinstance(parts, dict) else parts, wanted, where + end)
     pinned = {}
     for part, values in parts.items():
         at = f"{where}.{part}{end}"

@@ -10,7 +10,7 @@ Shapes: B batch, S samples, F frames, U projected width.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -23,7 +23,8 @@ from legato.speak.entrance import Entrance
 
 NOISES = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8)  # deviation of the noise, that of the latent being 1
 CONTINUOUS, WRONG = "continuous", "wrong space"
-Score = Callable[[np.ndarray, np.ndarray, int], float]  # made, real, Hz -> a figure
+Score = Callable[[np.ndarray, np.ndarray, int], float | None]  # made, real, Hz -> a figure, None where there is none
+Scores = Mapping[str, Mapping[str, float | None]]  # of one recording: way -> instrument -> figure
 
 
 def books(total: int) -> list[int]:
@@ -49,17 +50,45 @@ def ways(entrance: Entrance, audio: Tensor, seed: int = 0) -> Iterator[tuple[str
 
 @dataclass(frozen=True)
 class Probed:
-    """scores[way][instrument]: means over recordings."""
+    """scores[way][instrument]: means over the recordings that could be measured, None where none could."""
 
-    scores: Mapping[str, Mapping[str, float]]
+    scores: Mapping[str, Mapping[str, float | None]]
     recordings: int
+
+    @classmethod
+    def of(cls, each: Sequence[Scores]) -> Probed:
+        """Means of the recordings' own figures. An instrument that only some were asked is theirs alone."""
+        gathered: dict[str, dict[str, list[float]]] = {}
+        for scores in each:
+            for way, figures in scores.items():
+                for name, figure in figures.items():
+                    values = gathered.setdefault(way, {}).setdefault(name, [])
+                    if figure is not None:
+                        values.append(figure)
+        means = {way: {name: fmean(v) if v else None for name, v in found.items()} for way, found in gathered.items()}
+        return cls(means, len(each))
+
+    @property
+    def full(self) -> str:
+        """The way with most books: what the codec does by itself."""
+        return max((way for way in self.scores if "book" in way), key=lambda way: int(way.split()[0]))
+
+    def failed(self, instrument: str, lower_is_better: bool = True) -> bool | None:
+        """Did the wrong space score worse than the right one, or could it alone not be measured? None: cannot be said,
+        since it was not tried or the right one could not be measured either."""
+        right = self.scores[CONTINUOUS][instrument]
+        if WRONG not in self.scores or right is None:
+            return None
+        wrong = self.scores[WRONG][instrument]
+        return wrong is None or (wrong > right if lower_is_better else wrong < right)
 
     def verdict(self, instrument: str, lower_is_better: bool = True) -> str:
         """One sentence: is the continuous latent as good as the codes, how much noise it takes, did the check fail?"""
-        sign = 1 if lower_is_better else -1
-        figures = {way: sign * found[instrument] for way, found in self.scores.items()}
-        full = max((way for way in figures if "book" in way), key=lambda way: int(way.split()[0]))
-        if WRONG in figures and figures[WRONG] <= figures[CONTINUOUS]:
+        sign, full = 1 if lower_is_better else -1, self.full
+        figures = {way: sign * v for way, found in self.scores.items() if (v := found[instrument]) is not None}
+        if CONTINUOUS not in figures or full not in figures:
+            return f"{instrument}: could not be measured on these recordings"
+        if self.failed(instrument, lower_is_better) is False:
             return f"{instrument}: worthless, the wrong space scores no worse than the right one"
         borne = [way for way in figures if way.endswith("noise") and figures[way] <= figures[full]]
         noise = f"bears {borne[-1]} before it is worse than {full}" if borne else f"bears no noise beside {full}"
@@ -67,16 +96,31 @@ class Probed:
         return f"{instrument}: unquantised is {better} than {full}, and {noise}"
 
 
+def score_ways(
+    entrance: Entrance,
+    wave: np.ndarray,
+    instruments: Mapping[str, Score],
+    seed: int = 0,
+    keep: Callable[[str, np.ndarray], None] = lambda way, heard: None,
+) -> Scores:
+    """Every way's figures for one recording (float32 (S,) at the codec's rate). keep: gets what each sounds like."""
+    rate, found = entrance.codec.rate, {}
+    for way, made in ways(entrance, torch.from_numpy(wave)[None], seed):
+        heard = made[0, : len(wave)].numpy()
+        found[way] = {name: score(heard, wave, rate) for name, score in instruments.items()}
+        keep(way, heard)
+    return found
+
+
+def in_order(found: Iterable[str], total: int) -> list[str]:
+    """Names of ways as they should be shown: more and more books (of `total`), none at all, more and more noise."""
+    known = [f"{n} book{'s' * (n > 1)}" for n in books(total)] + [CONTINUOUS]
+    known += [f"{share:.0%} noise" for share in NOISES] + [WRONG]
+    return sorted(found, key=known.index)
+
+
 def probe(entrance: Entrance, recordings: Sequence[np.ndarray], instruments: Mapping[str, Score]) -> Probed:
     """Score every way on every recording (float32 (S,) at the codec's rate)."""
     if not recordings or not instruments:
         raise BadInput("a probe needs at least one recording and one instrument; give both.")
-    rate = entrance.codec.rate
-    found: dict[str, dict[str, list[float]]] = {}
-    for n, wave in enumerate(recordings):
-        for way, made in ways(entrance, torch.from_numpy(wave)[None], seed=n):
-            for name, score in instruments.items():
-                heard = made[0, : len(wave)].numpy()
-                found.setdefault(way, {}).setdefault(name, []).append(score(heard, wave, rate))
-    means = {way: {name: fmean(values) for name, values in scores.items()} for way, scores in found.items()}
-    return Probed(means, len(recordings))
+    return Probed.of([score_ways(entrance, wave, instruments, n) for n, wave in enumerate(recordings)])

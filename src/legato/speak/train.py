@@ -26,6 +26,7 @@ from legato.speak.objectives import flow_matching, self_distillation, shuffle_ga
 WARMUP = 200
 MEAN = 0.999  # of the moving average of the weights, which is what is kept
 LISTENS = 1.05  # the loss with another frame's state must be that many times the own
+CHECKPOINT = 500  # steps from one to the next
 CHECKED_AT = 1000  # steps; by then a head that listens is far beyond it
 
 
@@ -69,9 +70,12 @@ class HeadTraining:
 
 def train_head(
     config: HeadConfig, tapped: Tapped, held: Tapped, how: HeadTraining, out: Path,
-    tell: Callable[[dict[str, Any]], None] = print,
+    tell: Callable[[dict[str, Any]], None] = print, advance: Callable[[int], None] = lambda step: None,
 ) -> Head:
     """Train from nothing, or from where `out` was left; returns the head of averaged weights.
+
+    Args:
+        tell: told each line of the log. advance: told every step.
 
     Raises: ConditionIgnored.
     """
@@ -88,6 +92,7 @@ def train_head(
         mean.load_state_dict(state["mean"])
         optimiser.load_state_dict(state["optimiser"])
     journal = Journal(out / "log.jsonl", step)
+    torch.manual_seed(how.seed + step)  # or a resumed run would draw the noise of its beginning again
     draw = torch.Generator().manual_seed(how.seed + step)
     while step < how.steps:
         for group in optimiser.param_groups:
@@ -109,9 +114,10 @@ def train_head(
             for kept, now in zip(mean.parameters(), head.parameters(), strict=True):
                 kept.lerp_(now, 1 - min(MEAN, step / (step + 10)))
         journal.note(how.batch, flow=float(flow.detach()), distilled=float(distilled.detach()))
-        if step % 100 == 0:
+        advance(step)
+        if step % 100 == 0 or step == how.steps:
             line = journal.line(step)
-            if step % 500 == 0:
+            if step % 500 == 0 or step == how.steps:
                 own, other = _gap(mean, held)
                 line |= {"held": round(own, 4), "another's state": round(other, 4)}
                 if step >= CHECKED_AT and other < LISTENS * own:
@@ -121,7 +127,7 @@ def train_head(
                     )
             journal.write(line)
             tell(line)
-        if step % 500 == 0 or step == how.steps:
+        if step % CHECKPOINT == 0 or step == how.steps:
             state = {"step": step, "head": head.state_dict(), "mean": mean.state_dict(),
                      "optimiser": optimiser.state_dict()}
             checkpoint(out / "state.pt", state)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from legato.evaluate.instruments.noise import noise
+from legato.evaluate.instruments.noise import noise, ratio
 
 
 @pytest.mark.parametrize(("first", "second"), [(25, 12), (20, 20), (12, 25)])
@@ -35,3 +35,11 @@ def test_only_frames_voiced_in_both_count_and_the_lost_are_told(sounds: SimpleNa
 
 def test_without_a_common_voice_there_is_no_figure(sounds: SimpleNamespace) -> None:
     assert noise(sounds.audio(sounds.hiss(48_000, 0.1)), sounds.audio(sounds.voice())) is None
+
+
+@pytest.mark.parametrize("db", [10.0, 20.0])
+def test_one_recording_alone_has_the_ratio_that_was_mixed(sounds: SimpleNamespace, db: float) -> None:
+    voice = sounds.voice()
+    rms = float(np.sqrt(np.mean(voice**2))) * 10 ** (-db / 20)
+    assert ratio(sounds.audio(voice + sounds.hiss(len(voice), rms))) == pytest.approx(db, abs=1)
+    assert ratio(sounds.audio(sounds.hiss(24_000, 0.1))) is None

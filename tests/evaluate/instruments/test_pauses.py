@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from legato.errors import BadInput
-from legato.evaluate.instruments.pauses import compare, pauses, planned, split
+from legato.evaluate.instruments.pauses import compare, pauses, planned, shared, split
 from legato.evaluate.instruments.rate import rate
 
 
@@ -70,3 +70,12 @@ def test_texts_that_cannot_be_counted(sounds: SimpleNamespace) -> None:
         rate(sounds.audio(sounds.voice()), "In 1984.")
     with pytest.raises(BadInput, match="no word"):
         rate(sounds.audio(sounds.voice()), "?!")
+
+
+def test_a_pause_in_both_renderings_is_the_pacing_and_one_in_the_test_alone_is_not(sounds: SimpleNamespace) -> None:
+    v, quiet = sounds.voice, sounds.quiet
+    reference = sounds.audio(v(0.8), quiet(0.4), v(0.8), quiet(0.3), v(0.8))
+    test = sounds.audio(v(0.8), quiet(0.4), v(0.8), v(0.3), v(0.3), quiet(0.25), v(0.25))
+    found = shared(reference, test)
+    assert (found.pacing, found.rendering, found.filled) == pytest.approx((0.4, 0.25, 0.3), abs=0.03)
+    assert shared(reference, reference).rendering == shared(reference, reference).filled == 0

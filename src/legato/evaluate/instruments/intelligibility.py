@@ -15,7 +15,7 @@ import numpy as np
 from legato.audio import Audio
 from legato.errors import BadInput, MissingExtra
 from legato.evaluate.instruments import grid
-from legato.evaluate.instruments.words import normal
+from legato.evaluate.instruments.words import Spoken, normal, toward
 from legato.evaluate.statistics import Estimate, McNemar, bootstrap, compare, paired_permutation, wilson
 
 GARBLED = 0.5  # character error above which a sentence counts as not said
@@ -96,17 +96,22 @@ class Paired:
     failures: McNemar
 
 
-def match(said: str, heard: str) -> Heard:
-    """One transcript against its script.
+def match(said: str, heard: str, spoken: Spoken | None = None) -> Heard:
+    """One transcript against its script, both read by the voice's front end `spoken` where there is one.
 
     Raises:
         BadInput: `said` holds no word.
-        MissingExtra: jiwer is not installed.
+        MissingExtra: jiwer or whisper-normalizer is not installed.
     """
-    jiwer = _jiwer()
-    reference, hypothesis = normal(said), normal(heard)
+    reference = normal(said, spoken)
     if not reference:
         raise BadInput(f"the text {said!r} holds no word; give what was to be said.")
+    return counts(reference, toward(reference, normal(heard, spoken)))
+
+
+def counts(reference: str, hypothesis: str) -> Heard:
+    """Errors between two texts that are in one spelling already. Raises MissingExtra without jiwer."""
+    jiwer = _jiwer()
     words = jiwer.process_words(reference, hypothesis)
     letters = jiwer.process_characters(reference, hypothesis)
     return Heard(
@@ -121,7 +126,7 @@ def match(said: str, heard: str) -> Heard:
     )
 
 
-def listen(audio: Audio, said: str, recogniser: Callable[[Audio], str]) -> Heard:
+def listen(audio: Audio, said: str, recogniser: Callable[[Audio], str], spoken: Spoken | None = None) -> Heard:
     """What `recogniser` makes of one voice. Silence is not refused: it is a failure to count, heard as "" unasked,
     since recognisers invent words for it.
 
@@ -131,8 +136,8 @@ def listen(audio: Audio, said: str, recogniser: Callable[[Audio], str]) -> Heard
         grid.speech(audio)
     except BadInput:
         grid.wave(audio)  # what is not silence is refused
-        return match(said, "")
-    return match(said, recogniser(audio))
+        return match(said, "", spoken)
+    return match(said, recogniser(audio), spoken)
 
 
 def totals(heard: Sequence[Heard]) -> Totals:

@@ -56,3 +56,15 @@ def noise(reference: Audio, test: Audio) -> Noise | None:
         return None
     a, b = r.reference[both].mean(), r.test[both].mean()
     return Noise(float(a - b), float(a), float(b), int(both.sum()), float(1 - both.sum() / own.sum()))
+
+
+def ratio(audio: Audio) -> float | None:
+    """dB, mean harmonics-to-noise ratio of one recording's own voiced frames; None without any.
+
+    Between recordings of the same sentence in the same voice it can be compared; frame by frame it cannot. Raises
+    BadInput as `grid.speech` does, and MissingExtra without parselmouth.
+    """
+    samples = grid.speech(audio)
+    times, db = praat.harmonicity(samples)
+    voiced = db[praat.voiced_at(times, samples) & np.isfinite(db)]
+    return float(voiced.mean()) if len(voiced) else None

@@ -56,8 +56,8 @@ class PauseDifference:
 
 @dataclass(frozen=True)
 class Split:
-    """Whose the silence is, in s. pacing: silent as the text stream planned. rendering: pauses in frames that were to
-    carry a word. filled: planned silence between words in which there is sound."""
+    """Whose the silence is, in s. pacing: silent as the text stream planned, or in both renderings. rendering: pauses
+    in frames that were to carry a word. filled: planned silence between words in which there is sound."""
 
     pacing: float
     rendering: float
@@ -92,6 +92,20 @@ def compare(reference: Audio, test: Audio) -> PauseDifference:
         float(wasserstein_distance(first.lengths, second.lengths)) if known else None,
         float((other - level)[quiet].mean()) if quiet.any() else None,
     )
+
+
+def shared(reference: Audio, test: Audio) -> Split:
+    """Divide the test's pauses by another rendering of the same frames: what is silent in both is the pacing.
+
+    rendering: silent in the test alone; filled: silent in the reference alone. Raises BadInput as `grid.pair` does.
+    """
+    a, _ = grid.pair(reference, test)
+    masks = [np.zeros(len(a) // grid.FINE, dtype=bool) for _ in range(2)]
+    for mask, audio in zip(masks, (reference, test), strict=True):
+        for start, end in pauses(audio).spans:
+            mask[round(start / _STEP) : round(end / _STEP)] = True
+    first, second = masks
+    return Split(*(float(part.sum()) * _STEP for part in (first & second, ~first & second, first & ~second)))
 
 
 def planned(words: Sequence[tuple[int, int]], frames: int, lead: int) -> NDArray[np.bool_]:
