@@ -3,6 +3,7 @@
     python recipes/pocket_codec.py spectral    --clips CLIPS --runs RUNS [--steps N]
     python recipes/pocket_codec.py adversarial --clips CLIPS --runs RUNS [--steps N]
     python recipes/pocket_codec.py try         --clips CLIPS --runs RUNS      # held clips: distances, use of the books
+    python recipes/pocket_codec.py save        --clips CLIPS --runs RUNS --out FOLDER     # the artifact
 
 CLIPS is a folder of recipes/speak_voice.py. Each stage writes checkpoints and resumes; `adversarial` starts from what
 `spectral` left and trains the decoder alone, so that codes and latents are final before it and the voice can be trained
@@ -24,10 +25,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from legato.artifacts import Source, sha256_file
 from legato.listen.capture import whole_lines
 from legato.optim import Journal, checkpoint, cosine
 from legato.pocket.codec import FRAME, RATE, Codec
 from legato.pocket.quantiser import usage
+from legato.pocket.voice_shelf import save_codec
 from legato.speak.discriminators import MultiPeriod, MultiScale
 from legato.speak.objectives import feature_matching, hinge_discriminator, hinge_generator, log_mel_distance
 
@@ -244,16 +247,43 @@ def attempt(folder: Path, runs: Path) -> None:
     print("entropy", [round(float(x), 2) for x in usage(torch.cat(every), codec.config.quantiser.entries)])
 
 
+def save(clips: Path, runs: Path, out: Path) -> None:
+    """What the last stage left; encoder and codebooks are of the spectral one either way."""
+    codec, steps = Codec(), {}
+    for stage in STEPS:
+        if (path := runs / stage / "state.pt").exists():
+            state = torch.load(path, weights_only=True)
+            codec.load_state_dict(state["codec"])
+            steps[stage] = state["step"]
+    sources = (
+        Source("training voice", "hibari-tts 0.2.1, voice heart", "Apache-2.0", training_voice()),
+        Source("clips", "recipes/speak_voice.py on texts of recipes/voice_texts.py", "Apache-2.0; WordNet 3.0",
+               sha256_file(clips / "clips.jsonl")),
+    )
+    recipe = "recipes/pocket_codec.py, " + ", ".join(f"{n} {stage} steps" for stage, n in steps.items())
+    print(save_codec(out, codec, recipe=recipe, sources=sources).sha256)
+
+
+def training_voice() -> str:
+    """SHA-256 of the model of recipes/speak_voice.py."""
+    from hibari import Hibari
+
+    return sha256_file(Path(Hibari().model_path))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("stage", choices=(*STEPS, "try"))
+    parser.add_argument("stage", choices=(*STEPS, "try", "save"))
     parser.add_argument("--clips", type=Path, required=True)
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--steps", type=int)
+    parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     torch.set_num_threads(1)
     if args.stage == "try":
         attempt(args.clips, args.runs)
+    elif args.stage == "save":
+        save(args.clips, args.runs, args.out)
     else:
         train(args.stage, args.clips, args.runs, args.steps or STEPS[args.stage])
 

@@ -3,6 +3,7 @@
     python recipes/pocket_voice.py codes   --texts TEXTS.jsonl --codec RUNS/spectral/state.pt --data DATA/NAME
     python recipes/pocket_voice.py prepare --codec RUNS/spectral/state.pt --data DATA
     python recipes/pocket_voice.py train   --data DATA --runs RUNS [--steps N]
+    python recipes/pocket_voice.py save    --data DATA --runs RUNS --codec CODEC_ARTIFACT --out FOLDER
 
 `codes` says every text with the training voice (recipes/speak_voice.py) and hears it with the codec's encoder: codes,
 the continuous latent before any discretisation, and words with the frame at which they begin. No sound is kept, which
@@ -15,6 +16,7 @@ voice may be fed back by fewer depth stages; stretches of it are hidden altogeth
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 from collections.abc import Iterator
@@ -29,12 +31,14 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from legato import artifacts
+from legato.artifacts import Source
 from legato.listen.capture import whole_lines
 from legato.optim import Journal, checkpoint, cosine
 from legato.pocket.codec import FRAME, Codec
 from legato.pocket.script import learn, pieces, track
 from legato.pocket.voice import BLANK, NONE, TEXTS, WORD, Voice, VoiceConfig, delayed
-from legato.pocket.voice_shelf import codebooks
+from legato.pocket.voice_shelf import codebooks, save_voice
 
 UNIT = 600  # samples of one unit of duration
 LEADING = 4  # units of silence that stay before the first word
@@ -266,20 +270,45 @@ def train(data: Path, runs: Path, steps: int, config: VoiceConfig) -> None:
             checkpoint(runs / "state.pt", state)
 
 
+def save(data: Path, runs: Path, codec: Path, out: Path) -> None:
+    """The averaged voice, on the codebooks of the codec's artifact."""
+    from pocket_codec import training_voice
+
+    _, heard_with = artifacts.load(codec)
+    weights = heard_with.path("weights.safetensors").name
+    state = torch.load(runs / "state.pt", weights_only=True)
+    voice = Voice(VoiceConfig(), torch.load(data / "codebooks.pt", weights_only=True))
+    voice.load_state_dict(state["mean"], strict=False)
+    every = [json.loads(line) for part in parts(data) for line in whole_lines(part / "index.jsonl")]
+    hours = sum(line["frames"] for line in every) * FRAME / 24_000 / 3600
+    texts = hashlib.sha256("\n".join(sorted(line["text"] for line in every)).encode()).hexdigest()
+    sources = (
+        Source("training voice", "hibari-tts 0.2.1, voice heart", "Apache-2.0", training_voice()),
+        Source("texts", f"{len(every):,} of recipes/voice_texts.py, {hours:.0f} h", "Apache-2.0; WordNet 3.0", texts),
+        Source("pocket codec", "shipped beside it", "Apache-2.0", heard_with.files[weights]),
+    )
+    tokenizer = Tokenizer.from_file(str(data / "script.json"))
+    recipe = f"recipes/pocket_voice.py, {state['step']} steps"
+    print(save_voice(out, voice, tokenizer, codec=heard_with.files[weights], recipe=recipe, sources=sources).sha256)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("stage", choices=("codes", "prepare", "train"))
+    parser.add_argument("stage", choices=("codes", "prepare", "train", "save"))
     parser.add_argument("--texts", type=Path)
     parser.add_argument("--codec", type=Path)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--runs", type=Path)
     parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     torch.set_num_threads(1)
     if args.stage == "codes":
         codes(args.texts, args.codec, args.data)
     elif args.stage == "prepare":
         prepare(args.data, args.codec)
+    elif args.stage == "save":
+        save(args.data, args.runs, args.codec, args.out)
     else:
         train(args.data, args.runs, args.steps, VoiceConfig())
 

@@ -36,6 +36,7 @@ from legato.listen.capture import whole_lines
 RATE, UNIT = 24_000, 600  # samples a second, samples a unit of duration
 DURATIONS = "/Clip_output_0"  # units of each id, in the graph of hibari 0.2.1
 CLIPS_PER_SHARD = 1000
+LEADING = 0.1  # seconds of silence that stay before the first word
 
 
 class Voice:
@@ -105,8 +106,9 @@ def export(clips: Path, out: Path, limit: int | None) -> None:
             if (name := f"{clip['id']}.flac") in done:
                 continue
             wave = np.fromfile(clips / clip["shard"], "<i2", clip["samples"], offset=2 * clip["offset"])
-            audio.write(out / name, Audio((wave / 32768).astype(np.float32)[None], RATE))
-            timed = [[word, round(at, 3)] for word, at in zip(words, times, strict=True)]
+            cut = max(0, round((times[0] - LEADING) * RATE))
+            audio.write(out / name, Audio((wave[cut:] / 32768).astype(np.float32)[None], RATE))
+            timed = [[word, round(at - cut / RATE, 3)] for word, at in zip(words, times, strict=True)]
             file.write(json.dumps({"audio": name, "text": clip["text"], "words": timed}, ensure_ascii=False) + "\n")
             file.flush()
     print(f"{len(whole_lines(path))} clips, {left_out} left out: spoken as another number of words")

@@ -100,7 +100,7 @@ SPOKEN = {"--rows": "file", "--audio": "directory"}
 def test_commands_and_options_are_frozen():
     """A change here is a change for users: write it into CHANGELOG.md."""
     found = frozen_options(cli.legato)
-    assert sorted(found) == ["ask", "bench", "eval", "listen", "listening"]
+    assert sorted(found) == ["ask", "bench", "eval", "listen", "listening", "say", "speak"]
     assert found["ask"] == {
         "questions": "path",
         "--arm": sorted([*ARMS, "all"]),
@@ -425,11 +425,12 @@ def test_a_recording_without_a_question_is_told_and_those_behind_it_are_answered
 
     system.arms["transfer"].answer = doubting
     files = [str(tone(*what)) for what in (("hum.wav", 2), ("q.wav", 1), ("rain.wav", 2), ("r.wav", 1))]
-    assert cli.main(["ask", *files, "--json"]) == 2
+    nowhere = files[0] + ".not"
+    assert cli.main(["ask", nowhere, *files, "--json"]) == 2
     out, err = capsys.readouterr()
     assert [json.loads(line)["file"] for line in out.splitlines()] == [files[1], files[3]]
     refusals = [f"no question found in {f}: it sounds like noise or music" for f in (files[0], files[2])]
-    assert err.count("\n") == 1 and all(refusal in err for refusal in refusals)
+    assert err.count("\n") == 1 and all(refusal in err for refusal in (nowhere, *refusals))
     assert complaint(capsys, "ask", files[0]).startswith(refusals[0])
 
 

@@ -19,7 +19,6 @@ from legato import audio, cli
 from legato.assemble import campaign, campaign_probe
 from legato.assemble import campaign_scores as scores
 from legato.audio import Audio
-from legato.cli.speak import speak
 from legato.errors import MissingExtra
 from legato.evaluate.instruments import praat
 from legato.evaluate.instruments.recogniser import Recogniser
@@ -31,11 +30,6 @@ _spec.loader.exec_module(fixtures)
 speaking, spoken = fixtures.speaking, fixtures.spoken
 WAYS = ["1 book", "2 books", "3 books", "continuous", "5% noise", "10% noise", "20% noise", "40% noise", "60% noise",
         "80% noise", "wrong space"]
-
-
-@pytest.fixture(autouse=True)
-def registered(monkeypatch):
-    monkeypatch.setitem(cli.legato.commands, "speak", speak)
 
 
 @pytest.fixture

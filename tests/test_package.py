@@ -40,8 +40,10 @@ def test_public_names_are_pinned():
         "OrganMismatch",
         "SealError",
         "SpaceError",
+        "Speaker",
         "__version__",
         "load",
+        "load_speaker",
     ]
     assert all(getattr(legato, name) is not None for name in legato.__all__)
     assert set(legato.__all__) <= set(dir(legato))

@@ -25,7 +25,9 @@ _HOMES = {
     "OrganMismatch": "legato.errors",
     "SealError": "legato.errors",
     "SpaceError": "legato.errors",
+    "Speaker": "legato.speak.speaker",
     "load": "legato.assemble",
+    "load_speaker": "legato.assemble.speech",
 }
 __all__ = [*_HOMES, "__version__"]
 

@@ -5,7 +5,7 @@ import torch
 
 from legato import artifacts
 from legato.errors import OrganMismatch
-from legato.pocket.language import DOUBTS, HOP, Language, sounding_mean
+from legato.pocket.language import DOUBTS, HOP, SURE, Language, sounding_mean
 
 
 @pytest.fixture
@@ -53,13 +53,20 @@ def test_silence_around_a_clip_changes_nothing():
 
 
 def test_doubt_begins_below_the_least_probability(language):
-    """Softmax of (a, 0, 0) is e^a / (e^a + 2): .3 at a = ln(.3 * 2 / .7)."""
+    """Softmax of (a, 0, 0) is e^a / (e^a + 2): p at a = ln(2 p / (1 - p))."""
     edge = float(torch.tensor(0.3 * 2 / 0.7).log())
-    assert language.doubt(features(edge + 0.01, 0, 0, 9), loud()) is None
-    assert language.doubt(features(edge - 0.01, 0, 0, 9), loud()) is not None
+    assert language.doubt(features(edge + 0.01, 0, 0, 9, frames=SURE), loud(SURE)) is None
+    assert language.doubt(features(edge - 0.01, 0, 0, 9, frames=SURE), loud(SURE)) is not None
 
 
-@pytest.mark.parametrize(("mean", "doubt"), [((3, 0, 0, 0), None), ((0, 3, 0, 0), "other"), ((0, 0, 3, 0), "none")])
+def test_short_clips_are_doubted_below_less(language):
+    """A third of the frames that make sure: below a third of the least probability, .1."""
+    edge, frames = float(torch.tensor(0.1 * 2 / 0.9).log()), SURE // 3
+    assert language.doubt(features(edge + 0.01, 0, 0, 9, frames=frames), loud(frames)) is None
+    assert language.doubt(features(edge - 0.01, 0, 0, 9, frames=frames), loud(frames)) is not None
+
+
+@pytest.mark.parametrize(("mean", "doubt"), [((3, 0, 0, 0), None), ((0, 5, 0, 0), "other"), ((0, 0, 5, 0), "none")])
 def test_the_likelier_of_the_others_is_told(language, mean, doubt):
     assert language.doubt(features(*mean), loud()) == (doubt and DOUBTS[doubt])
     assert language.doubt(features(*mean).bfloat16(), loud()) == (doubt and DOUBTS[doubt])

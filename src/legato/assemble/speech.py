@@ -16,7 +16,7 @@ from legato.assemble import parts
 from legato.errors import BadInput
 from legato.pocket import voice_shelf
 from legato.pocket.codec_step import DecoderStep
-from legato.pocket.phonemes import sentence_phonemes
+from legato.pocket.phonemes import letters, lexicon, sentence_phonemes
 from legato.pocket.script import pieces
 from legato.pocket.speaking import PocketVoice
 from legato.speak import port, shelf
@@ -39,6 +39,10 @@ class Front:
     """Text to the words of a pocket voice. Callable as `speak.speaker.Front`."""
 
     tokenizer: Tokenizer
+
+    def warm(self) -> None:
+        """Read the lexicon and the letters' sounds now: they would keep the first words waiting for seconds."""
+        lexicon(), letters()
 
     def __call__(self, texts: Iterable[str]) -> Iterator[Word]:
         for said in sentences(texts):
@@ -83,4 +87,6 @@ def load_speaker(
         renderers = {"head": PortedRenderer(ported), "depth": DepthRenderer(PortedCodec(codec, ported))}
     else:
         renderers = {"head": HeadRenderer(head, entrance, steps), "depth": DepthRenderer(codec)}
-    return Speaker(Front(tokenizer), Harness(PocketVoice(voice), sampling or Sampling()), renderers, codec.rate)
+    front = Front(tokenizer)
+    front.warm()
+    return Speaker(front, Harness(PocketVoice(voice), sampling or Sampling()), renderers, codec.rate)

@@ -18,6 +18,8 @@ from legato.cli.bench import bench
 from legato.cli.evaluate import evaluate
 from legato.cli.listen import listen
 from legato.cli.listening import listening
+from legato.cli.say import say
+from legato.cli.speak import speak
 from legato.errors import LegatoError
 
 INTERRUPTED, READER_GONE = 130, 141  # 128 + SIGINT, 128 + SIGPIPE
@@ -26,10 +28,10 @@ INTERRUPTED, READER_GONE = 130, 141  # 128 + SIGINT, 128 + SIGPIPE
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="legato", message="%(prog)s %(version)s")
 def legato() -> None:
-    """A spoken question, heard by a large model, answered by a small one."""
+    """A spoken question, heard by a large model, answered by a small one, and said by a small voice."""
 
 
-for command in (ask, listen, evaluate, bench, listening):
+for command in (ask, say, listen, speak, evaluate, bench, listening):
     legato.add_command(command)
 
 

@@ -26,16 +26,23 @@ def ask(questions: tuple[str, ...], arm: str, as_json: bool, max_tokens: int, fo
 
     Arms: small and large hear and answer by themselves; in transfer the large model hears and the small one answers
     from its mapped and corrected memory; mapped leaves the correction out; control corrects the small model's own
-    memory. Times are taken after one warm-up turn. A recording without a question is told at the end (exit code 2);
-    the others are answered.
+    memory. Times are taken after one warm-up turn. A recording that cannot be answered is told at the end (exit
+    code 2); the others are answered.
     """
     from legato import assemble
 
-    heard = [(question, assemble.hear(question)) for question in questions]  # a bad file is told at once
+    heard, refused = [], []
+    for question in questions:
+        try:
+            heard.append((question, assemble.hear(question)))
+        except BadInput as error:
+            refused.append(str(error))
+    if not heard:
+        raise BadInput(" ".join(refused))
     system = assemble.load("pocket")
     chosen = ARMS if arm == "all" else (arm,)
     system.warm(chosen)
-    races, refused = [], []
+    races = []
     for question, audio in heard:
         try:
             replies = [

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from legato.cli.evaluate import FOLDER, PICTURE
+from legato.cli.speak_measure import measure
 
 OBJECTIVES = ("unrolled", "lsd")
 tap_argument = click.argument("tapped", metavar="TAP", type=FOLDER)
@@ -19,6 +20,9 @@ plot_option = click.option("--plot", type=PICTURE, help="Draw it into this file.
 @click.group()
 def speak() -> None:
     """Probe the codec, tap the frozen voice, train the head that renders it, polish and measure it."""
+
+
+speak.add_command(measure)
 
 
 @speak.command()

@@ -2,9 +2,9 @@
 
 Whoever asks a voice product something by mistake (a cough, the radio, a question in German) should be told so, and the
 pocket models answer whatever they are given. The mean over a clip keeps what a language sounds like and forgets what
-was said; silence around or between words is left out of it. It is no voice activity detector: it judges whole clips,
-and one word of English in half a minute of music is music. How often it is wrong, on people it never heard: its card,
-`weights/language/README.md`.
+was said; what is much softer than the loudest is left out of it. It is no voice activity detector: it judges whole
+clips, and one word of English in half a minute of music is music. How often it is wrong, on people it never heard: its
+card, `weights/language/README.md`.
 
 Shapes: S samples at 16 kHz, n audio tokens, F ear features a token (N frames of C numbers side by side), K classes.
 """
@@ -25,6 +25,7 @@ CLASSES = ("english", "other", "none")
 KIND = "pocket-language"
 HOP = 320  # samples of one ear frame
 QUIET_DB = 20.0  # a frame so far below the loudest is the room: what is judged is the one who speaks
+SURE = 60  # sounding frames (1.2 s) from which a verdict is taken at its word: a word or two have too few sounds
 SHORTEST = 10  # frames (0.2 s) that must sound: a few clicks are no question, whatever they sound like
 DOUBTS = {
     "other": "it sounds like another language than English, the only one understood here",
@@ -36,7 +37,8 @@ class Language(nn.Module):
     """Mean over all frames -> one of `CLASSES`.
 
     Args:
-        width: C, of one encoder frame. least: below this probability of English there is doubt.
+        width: C, of one encoder frame.
+        least: below this probability of English there is doubt, in short clips below less.
     """
 
     def __init__(self, width: int = 512, least: float = 0.5) -> None:
@@ -51,10 +53,11 @@ class Language(nn.Module):
     @torch.no_grad()
     def doubt(self, features: Tensor, wave: Tensor) -> str | None:
         """What to say of features (n, F) of wave (S,) that hardly are English, or None."""
-        if int(sounding(wave, features.numel() // self.width).sum()) < SHORTEST:
+        frames = int(sounding(wave, features.numel() // self.width).sum())
+        if frames < SHORTEST:
             return DOUBTS["none"]
         shares = self(sounding_mean(features, wave, self.width)).exp()
-        if float(shares[0]) >= self.least:
+        if float(shares[0]) >= self.least * min(1.0, frames / SURE):
             return None
         return DOUBTS["other" if shares[1] >= shares[2] else "none"]
 
