@@ -70,7 +70,8 @@ def test_both_renders_one_run(voice, tmp_path):
 def started(voice, *arguments, **pipes) -> subprocess.Popen:
     """`legato say` as a process of its own, on the tiny voice."""
     code = (
-        "import sys; from pathlib import Path; from legato import cli, presets; from legato.pocket import shelf;"
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"  # a background job has none
+        "from pathlib import Path; from legato import cli, presets; from legato.pocket import shelf;"
         f"shelf.WEIGHTS = Path({str(voice.root / 'weights')!r}); presets.FOLDER = Path({str(voice.root)!r});"
         "sys.exit(cli.main(sys.argv[1:]))"
     )
@@ -158,7 +159,10 @@ def test_an_interrupted_run_leaves_nothing(voice, tmp_path):
         time.sleep(0.05)
     time.sleep(0.5)
     running.send_signal(signal.SIGINT)
-    assert running.wait(30) == cli.INTERRUPTED
+    try:
+        assert running.wait(60) == cli.INTERRUPTED
+    finally:
+        running.kill()
     assert sorted(path.name for path in tmp_path.iterdir() if "long" in path.name) == ["long.txt"]
 
 
