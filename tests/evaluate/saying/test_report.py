@@ -57,10 +57,21 @@ def test_a_failure_has_all_its_words_wrong_and_stays_in_the_mean():
     f = report.summarise(found)
     assert f["arms"]["head"]["score"]["value"] == pytest.approx(0.8)
     assert f["arms"]["head"]["failures"] | {"ci95": 0} == {
-        "n": 1, "value": 0.2, "ci95": 0, "broke": 0, "nothing heard": 1, "all wrong": 0
+        "n": 1, "value": 0.2, "ci95": 0, "broke": 0, "nothing heard": 1, "all wrong": 0, "own": 1
     }  # fmt: skip
     assert f["arms"]["head"]["hnr_db"]["n"] == 4
     assert (f["head_vs_depth"]["failures_new"], f["head_vs_depth"]["failures_fixed"]) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("failure", "recording", "own"),
+    [("all wrong", "all wrong", 0), ("all wrong", None, 1), ("nothing heard", "all wrong", 1), ("broke", "broke", 1)],
+)
+def test_a_name_that_no_recording_gets_across_is_no_failure_of_the_voice(failure, recording, own):
+    found = [planted(i, sound(), sound()) for i in range(4)]
+    sounds = {"head": sound(0, failure), "depth": sound(), "ceiling": sound(0, recording)}
+    head = report.summarise([*found, replace(found[0], id="4", sounds=sounds)])["arms"]["head"]
+    assert (head["failures"]["n"], head["failures"]["own"]) == (1, own)
 
 
 def good(**changes):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 SCORE = 0.85  # what the backbone must reach on its own domain: a head on a mumbling backbone shows nothing
-FAILED = 0  # sentences of the head: one reply that is not said at all is one too many
+FAILED = 0  # sentences of the head that a recording does not fail on: one reply that is not said is one too many
 WORSE = 0.03  # word error of head minus depth, upper end of the interval: one word in 33, which a sheet cannot show
 DEFICIT = 3.0  # dB of harmonics-to-noise ratio below the codec's own ceiling: from there on it is heard as hiss
 WOBBLE = 3.0  # cents above the depth path's own: what two means over 200 sentences vary by; a trained ear needs 5
@@ -41,7 +41,7 @@ def gates(f: Mapping[str, Any]) -> list[Gate]:
     return [
         _at_least("score of the depth path", depth["score"]["value"], SCORE),
         _at_least("score of the head", head["score"]["value"], SCORE),
-        _at_most("failures of the head", head["failures"]["n"], FAILED),
+        _at_most("failures of the head's own", head["failures"]["own"], FAILED),
         _at_most("word error, head - depth, upper end", against["wer"]["ci95"][1], WORSE),
         _at_most("HNR deficit to the codec's ceiling, dB", _value(head["hnr_deficit_db"]), DEFICIT),
         _at_most("wobble, head - depth, cents", _value(against["wobble_cents"]), WOBBLE),

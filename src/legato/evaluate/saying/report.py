@@ -144,7 +144,8 @@ def _arm(found: Sequence[Record], name: str) -> dict[str, Any]:
         "substitutions": whole.substitutions,
         "deletions": whole.deletions,
         "insertions": whole.insertions,
-        "failures": {"n": len(failed), **_estimate(rate), **{kind: failed.count(kind) for kind in FAILURES}},
+        "failures": {"n": len(failed), **_estimate(rate), **{kind: failed.count(kind) for kind in FAILURES},
+                     "own": sum(_own_failure(r, name) for r in found)},
         "frames": sum(s.frames or 0 for s in sounds),
         "seconds": sum(s.seconds or 0.0 for s in sounds),
         "clicks": sum(s.clicks or 0 for s in sounds),
@@ -153,6 +154,14 @@ def _arm(found: Sequence[Record], name: str) -> dict[str, Any]:
         "pauses": sum(s.pauses or 0 for s in sounds),
         **{what: _mean(sounds, what) for what in (*OWN, *(AGAINST if name == HEAD else ()))},
     }
+
+
+def _own_failure(r: Record, name: str) -> bool:
+    """Did it fail where a recording of the sentence, through the same codec, did not? Short names may be all wrong to
+    the recogniser whoever says them."""
+    failure = r.sounds[name].failure
+    deaf = failure == "all wrong" and CEILING in r.sounds and r.sounds[CEILING].failure == failure
+    return failure is not None and not deaf
 
 
 def _versus(found: Sequence[Record]) -> dict[str, Any]:
