@@ -244,7 +244,35 @@ def attempt(folder: Path, runs: Path) -> None:
         if n < 8:
             soundfile.write(out / f"{n}-real.wav", wave[0].numpy(), RATE)
     print(stage, state["step"], {name: round(float(np.mean(values)), 4) for name, values in found.items()})
-    print("entropy", [round(float(x), 2) for x in usage(torch.cat(every), codec.config.quantiser.entries)])
+    entries = codec.config.quantiser.entries
+    heard_codes = torch.cat(every)
+    entropy = usage(heard_codes, entries)
+    print("entropy", [round(float(x), 2) for x in entropy])
+    used = [len(book.unique()) / entries for book in heard_codes.T]
+    draw(runs, {name: float(np.mean(values)) for name, values in found.items()}, entropy.tolist(), used, out)
+
+
+def draw(runs: Path, distances: dict[str, float], entropy: list[float], used: list[float], out: Path) -> None:
+    """Training, distances by way, and use of the books, as one picture."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(13, 3.6), layout="constrained")
+    losses, ways, books = figure.subplots(1, 3)
+    log = [json.loads(line) for line in whole_lines(runs / "spectral/log.jsonl")]
+    steps = [line["step"] for line in log]
+    losses.plot(steps, [line["mel"] for line in log], label="log mel distance")
+    losses.plot(steps, [line["dead"] / 100 for line in log], label="entries replaced a step / 100")
+    losses.set(xlabel="step", ylim=(0, 1.2), title="spectral stage, training clips")
+    losses.legend()
+    names = ["1 books", "2 books", "4 books", "8 books", "16 books", "continuous"]
+    ways.bar([name.removesuffix(" books") for name in names], [distances[name] for name in names])
+    ways.set(xlabel="books read", ylabel="log mel distance", title=f"held clips, {out.name.removeprefix('heard-')}")
+    at = np.arange(1, len(entropy) + 1)
+    books.bar(at - 0.2, entropy, 0.4, label="entropy of use, of the possible")
+    books.bar(at + 0.2, used, 0.4, label="entries used")
+    books.set(xlabel="book", ylim=(0, 1.3), yticks=(0, 0.5, 1), title="held clips")
+    books.legend(loc="upper right")
+    figure.savefig(out / "codec.png", dpi=110)
 
 
 def save(clips: Path, runs: Path, out: Path) -> None:
