@@ -8,8 +8,8 @@
 `codes` says every text with the training voice (recipes/speak_voice.py) and hears it with the codec's encoder: codes,
 the continuous latent before any discretisation, and words with the frame at which they begin. No sound is kept, which
 would be 170 MB an hour. Several may run side by side into parts of one DATA. Silence before the first word is cut to
-100 ms, so that the voice begins at once. `train` strings clips together to sequences of 20 s, so that a sentence may
-follow another; it checkpoints and resumes. A part of the sequences reads only the first books of its past, so that the
+100 ms, so that the voice begins at once. `train` strings clips together to sequences of 10 or 20 s, so that a sentence
+may follow another; it checkpoints and resumes. A part of the sequences reads only the first books of its past, so that the
 voice may be fed back by fewer depth stages; stretches of it are hidden altogether.
 """
 
@@ -44,6 +44,7 @@ UNIT = 600  # samples of one unit of duration
 LEADING = 4  # units of silence that stay before the first word
 STEPS_LONG = 256  # of one sequence
 BATCH = 8
+SHORTER = 0.5  # of the batches: sequences half as long and twice as many, so that more of them begin an utterance
 STEPS, RATE, WARMUP = 8000, 8e-4, 300
 DEPTH_SHARE = 0.125  # of the steps whose codes behind the first are asked for
 BLANKED = 0.15  # of the sequences: for guidance
@@ -158,23 +159,25 @@ class Spoken:
         """Codes (F, K) of one clip."""
         return self.codes[entry["part"]][entry["start"] : entry["start"] + entry["frames"]]
 
-    def sequence(self, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """Clips in a random order until the steps are full: text (T,), codes (T, K)."""
+    def sequence(self, rng: np.random.Generator, steps: int = STEPS_LONG) -> tuple[Tensor, Tensor]:
+        """Clips in a random order until the T steps are full: text (T,), codes (T, K)."""
         said: list[tuple[int, list[int]]] = []
         found: list[np.ndarray] = []
         frames = 0
-        while frames < STEPS_LONG:
+        while frames < steps:
             entry = self.entries[rng.integers(len(self.entries))]
             said += [(math.floor(frames + at), ids) for at, ids in entry["pieces"] if ids]
             found.append(self.frames(entry))
             frames += entry["frames"]
         whole = torch.from_numpy(np.concatenate(found).astype(np.int64)).T  # (K, F)
-        return track(said, STEPS_LONG), delayed(whole, self.config.delays, STEPS_LONG)
+        return track(said, steps), delayed(whole, self.config.delays, steps)
 
     def batches(self, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
         rng = np.random.default_rng(seed)
         while True:
-            texts, found = zip(*(self.sequence(rng) for _ in range(BATCH)), strict=True)
+            parts = 2 if rng.random() < SHORTER else 1
+            rows = (self.sequence(rng, STEPS_LONG // parts) for _ in range(BATCH * parts))
+            texts, found = zip(*rows, strict=True)
             yield torch.stack(texts), torch.stack(found)
 
 
