@@ -9,8 +9,8 @@
 the continuous latent before any discretisation, and words with the frame at which they begin. No sound is kept, which
 would be 170 MB an hour. Several may run side by side into parts of one DATA. Silence before the first word is cut to
 100 ms, so that the voice begins at once. `train` strings clips together to sequences of 10 or 20 s, so that a sentence
-may follow another; it checkpoints and resumes. A part of the sequences reads only the first books of its past, so that the
-voice may be fed back by fewer depth stages; stretches of it are hidden altogether.
+may follow another; it checkpoints and resumes. A part of the sequences reads only the first books of its past, so that
+the voice may be fed back by fewer depth stages; stretches of it are hidden altogether.
 """
 
 from __future__ import annotations
