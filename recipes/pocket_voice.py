@@ -35,10 +35,12 @@ from legato import artifacts
 from legato.artifacts import Source
 from legato.listen.capture import whole_lines
 from legato.optim import Journal, checkpoint, cosine
+from legato.organs import Layout
 from legato.pocket.codec import FRAME, Codec
-from legato.pocket.script import learn, pieces, track
-from legato.pocket.voice import BLANK, NONE, TEXTS, WORD, Voice, VoiceConfig, delayed
+from legato.pocket.script import learn, pieces
+from legato.pocket.voice import BLANK, NONE, PAD, TEXTS, WORD, Voice, VoiceConfig
 from legato.pocket.voice_shelf import codebooks, save_voice
+from legato.speak.tap import script, shifted
 
 UNIT = 600  # samples of one unit of duration
 LEADING = 4  # units of silence that stay before the first word
@@ -143,7 +145,7 @@ class Spoken:
     """What `codes` left, as sequences for training."""
 
     def __init__(self, data: Path, config: VoiceConfig, held: bool = False) -> None:
-        self.config = config
+        self.config, self.layout = config, Layout(config.delays, PAD, WORD)
         self.tokenizer = Tokenizer.from_file(str(data / "script.json"))
         self.entries: list[dict[str, Any]] = []
         self.codes: list[np.memmap] = []
@@ -170,7 +172,7 @@ class Spoken:
             found.append(self.frames(entry))
             frames += entry["frames"]
         whole = torch.from_numpy(np.concatenate(found).astype(np.int64)).T  # (K, F)
-        return track(said, steps), delayed(whole, self.config.delays, steps)
+        return script(said, steps, self.layout), shifted(whole, steps, self.layout)
 
     def batches(self, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
         rng = np.random.default_rng(seed)

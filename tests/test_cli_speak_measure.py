@@ -76,7 +76,7 @@ def desk(tmp_path, monkeypatch):
     monkeypatch.setattr(shelf, "WEIGHTS", tmp_path / "weights")
     monkeypatch.setattr(presets, "FOLDER", tmp_path)
     monkeypatch.setattr(
-        recogniser, "whisper", lambda folder, threads: recogniser.Recogniser("stub", SHA, lambda _: "Paris")
+        recogniser, "whisper", lambda folder: recogniser.Recogniser("stub", SHA, lambda _: "Paris")
     )
     (tmp_path / "ear").mkdir()
     lines = [{"id": f"s{i}", "text": said, "kind": "plain"} for i, said in enumerate(TEXTS_SAID)]
@@ -96,7 +96,7 @@ def call(desk, *arguments, fails=None, records=True):
 
 
 def heard(desk):
-    return ("--sentences", desk / "s.jsonl", "--recogniser", desk / "ear", "--threads", 1)
+    return ("--sentences", desk / "s.jsonl", "--recogniser", desk / "ear")
 
 
 def test_a_voice_is_measured_freely_and_the_second_call_says_nothing_anew(desk):

@@ -85,7 +85,7 @@ class Audio:
         copies of one 16-bit recording. A copy at another rate, level or lossy codec is other content.
         """
         head = f"legato audio 1, {self.rate} Hz\n".encode()
-        return hashlib.sha256(head + _int16(self.mono().samples).astype("<i2").tobytes()).hexdigest()
+        return hashlib.sha256(head + pcm16(self.mono().samples)).hexdigest()
 
     def mono(self) -> Audio:
         """One channel: the mean, or the loudest channel where the mean cancels out (one of two wires swapped)."""
@@ -207,7 +207,7 @@ def writing(path: str | os.PathLike[str], rate: int) -> Iterator[Callable[[np.nd
                 out.setnchannels(1)
                 out.setsampwidth(2)
                 out.setframerate(rate)
-                yield lambda samples: out.writeframes(_int16(samples).astype("<i2").tobytes())
+                yield lambda samples: out.writeframes(pcm16(samples))
             file.flush()
             os.fsync(file.fileno())
         os.replace(scratch, path)
@@ -247,6 +247,11 @@ def check_question(audio: Audio, max_seconds: float = MAX_QUESTION_SECONDS, name
     if level < SILENCE_DBFS:
         heard = "it is silent" if level == -math.inf else f"its loudest moment is {-level:.0f} dB below full scale"
         raise BadInput(f"no speech found in {name}: {heard}; check the microphone and record it again.")
+
+
+def pcm16(samples: np.ndarray) -> bytes:
+    """Samples in [-1, 1] as a WAV file holds them, little-endian."""
+    return _int16(samples).astype("<i2").tobytes()
 
 
 def _int16(samples: np.ndarray) -> np.ndarray:

@@ -19,6 +19,9 @@ from legato.pocket.quantiser import SplitQuantiserConfig
 from legato.pocket.script import learn
 from legato.pocket.voice import TEXTS, Voice, VoiceConfig
 from legato.pocket.voice_shelf import codebooks, save_codec, save_voice
+from legato.speak.entrance import Statistics
+from legato.speak.head import Head, HeadConfig
+from legato.speak.shelf import save_head
 from legato.transformer import TransformerConfig
 
 SHA = "0" * 64
@@ -31,6 +34,8 @@ VOICE = VoiceConfig(
     backbone=TransformerConfig(2, 48, 4, 2, 12, 96, TEXTS), depth=TransformerConfig(1, 32, 2, 2, 16, 64, TEXTS),
     books=3, entries=12, projected=32, lead=3, delay=1, window=40,
 )
+
+HEAD = HeadConfig(64, 48, 32, 2, 3)
 
 
 def build(folder, seed=0):
@@ -76,6 +81,16 @@ def speaking(tmp_path, monkeypatch):
         return hashes
 
     return SimpleNamespace(root=root, hashes=rebuild(), rebuild=rebuild, pin=lambda *parts: pin(root, *parts))
+
+
+@pytest.fixture
+def shipped(speaking):
+    """The same with a random head: whoever loads it hears something."""
+    torch.manual_seed(0)
+    folder, plain = speaking.root / "weights/head", Statistics(torch.zeros(64), torch.ones(64))
+    save_head(folder, Head(HEAD), plain, steps=2, recipe="a test", made_from=speaking.hashes)
+    speaking.pin("codec", "voice", "head")
+    return speaking
 
 
 def hum(seconds, seed, rate=24_000):

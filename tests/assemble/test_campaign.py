@@ -19,9 +19,8 @@ from legato.assemble.speech import load_speaker
 from legato.audio import Audio
 from legato.errors import ArtifactError, BadInput, ConditionIgnored, OrganMismatch
 from legato.organs import Layout
-from legato.pocket import script as pocket_script
 from legato.pocket import voice_shelf
-from legato.pocket.voice import NONE, PAD, WORD, delayed
+from legato.pocket.voice import NONE, PAD, WORD
 from legato.speak import tap as taps
 from legato.speak import train as training
 from legato.speak.harness import Sampling
@@ -47,14 +46,12 @@ def edit(spoken, change):
 # -- what is tapped ----------------------------------------------------------------------------------------------------
 
 
-def test_the_text_track_is_the_one_that_the_voice_was_trained_on():
+def test_a_word_is_read_piece_by_piece_and_waits_for_the_one_before():
     layout = Layout((3, 4, 4), PAD, WORD)
-    words = [(0, [7, 8]), (1, [9]), (9, [5, 6, 4]), (10, [3])]
-    for steps in (8, 14, 20):
-        assert torch.equal(taps.script(words, steps, layout), pocket_script.track(words, steps))
-    codes = torch.arange(15).view(3, 5)
-    for steps in (5, 7, 20):
-        assert torch.equal(taps.shifted(codes, steps, layout), delayed(codes, layout.delays, steps))
+    words = [(0, [7, 8]), (1, [9]), (9, [5, 6, 4])]
+    W = WORD
+    assert taps.script(words, 14, layout).tolist() == [W, 7, 8, W, 9, 0, 0, 0, 0, W, 5, 6, 4, 0]
+    assert taps.script(words, 12, layout).tolist() == [W, 7, 8, W, 9, 0, 0, 0, 0, 0, 0, 0]  # no word is cut
 
 
 def test_a_tap_is_what_the_whole_sequence_gives(speaking, spoken, tmp_path):
@@ -63,7 +60,7 @@ def test_a_tap_is_what_the_whole_sequence_gives(speaking, spoken, tmp_path):
     found = parts.spoken("pocket", "codec", "voice")
     codec = voice_shelf.load_codec(found["codec"])
     voice, tokenizer = voice_shelf.load_voice(found["voice"], codec, tap.made_from["codec"])
-    delays, behind = voice.config.delays, max(voice.config.delays)
+    behind = max(voice.config.delays)
     lines = {line["text"]: line for line in map(json.loads, (spoken / "spoken.jsonl").read_text().splitlines())}
     assert len(tap.entries) == len(lines) == 10
     for recording, entry in zip(read_spoken(spoken), tap.entries, strict=True):
@@ -74,8 +71,8 @@ def test_a_tap_is_what_the_whole_sequence_gives(speaking, spoken, tmp_path):
         frames = [(math.floor(at * 12.5), ids) for at, ids in read_words(tokenizer, recording, 2.4)]
         assert len(frames) == 5, "every word of these recordings is known to the voice"
         steps = entry.frames + behind
-        text = pocket_script.track(frames, steps)
-        heard = delayed(codes, delays, steps)
+        layout = Layout(voice.config.delays, PAD, WORD)
+        text, heard = taps.script(frames, steps, layout), taps.shifted(codes, steps, layout)
         # The harness begins with a wait and no codes: h of step s has read what was drawn up to s - 1.
         text = torch.cat((torch.tensor([PAD]), text[:-1]))
         heard = torch.cat((torch.full((1, voice.config.books), NONE), heard[:-1]))

@@ -9,70 +9,16 @@ import torch
 from legato import artifacts, presets
 from legato.assemble.speech import Front, load_speaker
 from legato.errors import BadInput, ChecksumMismatch, OrganMismatch
-from legato.pocket import shelf
-from legato.pocket.codec import FRAME, Codec, CodecConfig
+from legato.pocket.codec import FRAME
 from legato.pocket.phonemes import sentence_phonemes
-from legato.pocket.quantiser import SplitQuantiserConfig
-from legato.pocket.script import learn, pieces
-from legato.pocket.voice import TEXTS, Voice, VoiceConfig
-from legato.pocket.voice_shelf import codebooks, save_codec, save_voice
+from legato.pocket.script import pieces
 from legato.speak.entrance import Statistics
 from legato.speak.harness import Sampling
 from legato.speak.head import Head, HeadConfig
 from legato.speak.shelf import save_head
-from legato.transformer import TransformerConfig
 
-SHA = "0" * 64
 PARTS = ("codec", "voice", "head")
-CODEC = CodecConfig(
-    latent=64, encoder_fast=32, encoder_slow=40, decoder_slow=40, decoder_fast=32, fast_blocks=1, slow_blocks=1,
-    quantiser=SplitQuantiserConfig(books=3, entries=12, projected=32),
-)
-VOICE = VoiceConfig(
-    backbone=TransformerConfig(2, 48, 4, 2, 12, 96, TEXTS), depth=TransformerConfig(1, 32, 2, 2, 16, 64, TEXTS),
-    books=3, entries=12, projected=32, lead=3, delay=1, window=40,
-)
-SAID = ["hello", "there", "the", "capital", "of", "france", "is", "paris."]
-
-
-def save_all(folder):
-    torch.manual_seed(0)
-    codec = Codec(CODEC)
-    for part in (codec.quantiser.first, codec.quantiser.rest):
-        for book in part.books:
-            book.entries.normal_()
-    codec_sha = weights(save_codec(folder / "codec", codec, recipe="a test", sources=()))
-    tokenizer = learn(sentence_phonemes(SAID), TEXTS)
-    voice = Voice(VOICE, codebooks(codec))
-    voice_sha = weights(save_voice(folder / "voice", voice, tokenizer, codec=codec_sha, recipe="a test", sources=()))
-    head = Head(HeadConfig(64, 48, 32, 2, 3))
-    statistics = Statistics(torch.zeros(64), torch.ones(64))
-    save_head(folder / "head", head, statistics, steps=2, recipe="a test",
-              made_from={"voice": voice_sha, "codec": codec_sha})
-    return tokenizer
-
-
-def weights(manifest):
-    return manifest.files[manifest.path("weights.safetensors").name]
-
-
-def pinned(folder):
-    text = 'name = "pocket"\nabout = "random"\n'
-    for part in ("ear", "language", "large", "small", "mapper", "residual", "control"):
-        text += f'[artifacts.{part}]\nfolder = "{part}"\nweights = "{SHA}"\nidentity = "{SHA}"\n'
-    for part in PARTS:
-        manifest = artifacts.read_manifest(folder / part)
-        text += f'[speech.{part}]\nfolder = "{part}"\nweights = "{weights(manifest)}"\nidentity = "{manifest.sha256}"\n'
-    return text
-
-
-@pytest.fixture
-def shipped(tmp_path, monkeypatch):
-    monkeypatch.setattr(shelf, "WEIGHTS", tmp_path / "weights")
-    monkeypatch.setattr(presets, "FOLDER", tmp_path)
-    tokenizer = save_all(tmp_path / "weights")
-    (tmp_path / "pocket.toml").write_text(pinned(tmp_path / "weights"))
-    return tmp_path, tokenizer
+SIZES, PLAIN = HeadConfig(64, 48, 32, 2, 3), Statistics(torch.zeros(64), torch.ones(64))
 
 
 def test_text_becomes_sound_by_head_and_by_depth(shipped):
@@ -85,7 +31,7 @@ def test_text_becomes_sound_by_head_and_by_depth(shipped):
 
 
 def test_words_reach_the_voice_as_their_sounds(shipped):
-    _, tokenizer = shipped
+    tokenizer = load_speaker().front.tokenizer
     words = list(Front(tokenizer)(["The capital ", "of France is Par", "is."]))
     assert [w.text for w in words] == ["The", "capital", "of", "France", "is", "Paris."]
     spoken = sentence_phonemes(["The", "capital", "of", "France", "is", "Paris."])
@@ -94,8 +40,7 @@ def test_words_reach_the_voice_as_their_sounds(shipped):
 
 @pytest.mark.parametrize("part", PARTS)
 def test_a_changed_byte_is_refused_by_name(shipped, part):
-    folder, _ = shipped
-    path = artifacts.read_manifest(folder / "weights" / part).path("weights.safetensors")
+    path = artifacts.read_manifest(shipped.root / "weights" / part).path("weights.safetensors")
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
@@ -104,17 +49,15 @@ def test_a_changed_byte_is_refused_by_name(shipped, part):
 
 
 def test_a_head_of_another_voice_is_refused_even_when_it_is_pinned(shipped):
-    folder, _ = shipped
-    save_head(folder / "weights/head", Head(HeadConfig(64, 48, 32, 2, 3)), Statistics(torch.zeros(64), torch.ones(64)),
-              steps=2, recipe="a test", made_from={"voice": "another", "codec": "another"})
-    (folder / "pocket.toml").write_text(pinned(folder / "weights"))
+    other = {"voice": "another", "codec": "another"}
+    save_head(shipped.root / "weights/head", Head(SIZES), PLAIN, steps=2, recipe="a test", made_from=other)
+    shipped.pin(*PARTS)
     with pytest.raises(OrganMismatch, match="this head was trained on"):
         load_speaker()
 
 
 def test_a_preset_without_a_voice_says_so(shipped):
-    folder, _ = shipped
-    (folder / "pocket.toml").write_text(pinned(folder / "weights").split("[speech.codec]")[0])
+    shipped.pin()
     with pytest.raises(BadInput, match="preset 'pocket' has no voice"):
         load_speaker()
 

@@ -5,15 +5,19 @@ import dataclasses
 import pytest
 import torch
 
+from legato.organs import Layout
 from legato.pocket.ring import Ring
 from legato.pocket.speaking import PocketVoice
-from legato.pocket.voice import BLANK, NONE, PAD, WORD, Voice, VoiceConfig, delayed
+from legato.pocket.voice import BLANK, NONE, PAD, WORD, Voice, VoiceConfig
+from legato.speak.tap import shifted
 from legato.transformer import TransformerConfig
 
 CONFIG = VoiceConfig(
     backbone=TransformerConfig(3, 48, 4, 2, 12, 96, 40), depth=TransformerConfig(2, 32, 2, 2, 16, 64, 40),
     books=4, entries=10, projected=6, lead=3, delay=2, window=7,
 )
+
+LAYOUT = Layout(CONFIG.delays, PAD, WORD)
 
 
 @pytest.fixture(scope="module")
@@ -25,12 +29,12 @@ def voice():
 def streams(steps: int, seed: int = 0):
     draw = torch.Generator().manual_seed(seed)
     text = torch.randint(0, 40, (steps,), generator=draw)
-    return text, delayed(torch.randint(0, 10, (4, steps), generator=draw), CONFIG.delays, steps)
+    return text, shifted(torch.randint(0, 10, (4, steps), generator=draw), steps, LAYOUT)
 
 
 def test_each_book_is_moved_back_by_its_delay():
     codes = torch.arange(8).view(2, 4)
-    assert delayed(codes, (1, 3), 6).T.tolist() == [[-1, 0, 1, 2, 3, -1], [-1, -1, -1, 4, 5, 6]]
+    assert shifted(codes, 6, Layout((1, 3), PAD, WORD)).T.tolist() == [[-1, 0, 1, 2, 3, -1], [-1, -1, -1, 4, 5, 6]]
     assert CONFIG.delays == (3, 5, 5, 5)
 
 

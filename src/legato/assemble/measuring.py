@@ -19,9 +19,9 @@ from legato.speak.speaker import Speaker
 from legato.speak.text import Reader
 
 
-def load_voice(preset: str = "pocket", *, threads: int | None = None, engine: str = "torch") -> Voice:
+def load_voice(preset: str = "pocket", *, engine: str = "torch") -> Voice:
     """A preset's voice, every file checked. Raises as `speech.load_speaker` does."""
-    speaker = load_speaker(preset, threads=threads, engine=engine)
+    speaker = load_speaker(preset, engine=engine)
     pins = presets.read(preset).speech
     hashes = {field.name: getattr(pins, field.name).weights for field in fields(pins)}
     return Voice(lambda text, seed: said(speaker, text, seed), spoken, hashes, settings(speaker) | {"engine": engine})

@@ -86,5 +86,7 @@ def _read(source: str) -> Iterator[str]:
 
 
 def _raw(chunk: np.ndarray) -> None:
-    sys.stdout.buffer.write((chunk * 32767).round().astype("<i2").tobytes())
+    from legato.audio import pcm16
+
+    sys.stdout.buffer.write(pcm16(chunk))
     sys.stdout.buffer.flush()

@@ -8,14 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from legato.cli.evaluate import FILE, FOLDER, NEW_FILE, PICTURE, json_option, records_option
-
-if TYPE_CHECKING:
-    from legato.evaluate.instruments.recogniser import Recogniser
 
 READ_FOLDER = click.Path(path_type=Path, file_okay=False, exists=True)
 sentences_option = click.option("--sentences", type=FILE, required=True, help="JSONL file of id, text and kind.")
@@ -31,18 +28,10 @@ def said_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--keep", type=FOLDER, help="Also keep the sounds there, as head/<id>.wav and depth/<id>.wav."),
         click.option("--engine", type=click.Choice(["torch", "onnx"]), default="torch", show_default=True,
                      help="What head and decoder run in."),
-        click.option("--threads", type=click.IntRange(min=1), help="Processor threads; by default what fits here."),
     )  # fmt: skip
     for option in reversed(options):
         command = option(command)
     return command
-
-
-def hears(folder: Path, threads: int | None) -> Recogniser:
-    """The recogniser in a folder."""
-    from legato.evaluate.instruments.recogniser import whisper
-
-    return whisper(folder, threads=threads or 1)
 
 
 @click.group()
@@ -111,12 +100,12 @@ def run(
     ceiling: Path | None,
     keep: Path | None,
     engine: str,
-    threads: int | None,
     records: Path,
 ) -> None:
     """Measure sentences that are no final, as often as wanted; the same NAME goes on where it was."""
     from legato.assemble.measuring import load_voice
     from legato.evaluate import layout
+    from legato.evaluate.instruments.recogniser import whisper
     from legato.evaluate.saying import report as reports
     from legato.evaluate.saying import run as saying
     from legato.evaluate.saying.final import refuse_sealed
@@ -128,9 +117,9 @@ def run(
     held = saying.ceilings(ceiling, wanted) if ceiling else None
     path = layout.run(layout.say(records), name)
     done = saying.run(
-        load_voice(threads=threads, engine=engine),
+        load_voice(engine=engine),
         wanted,
-        hears(recogniser, threads),
+        whisper(recogniser),
         path,
         name=name,
         ceiling=held,
@@ -155,17 +144,17 @@ def open_(
     ceiling: Path | None,
     keep: Path | None,
     engine: str,
-    threads: int | None,
     records: Path,
 ) -> None:
     """Open FINAL, once, with the frozen CANDIDATE: every sentence said once, raw records written."""
     from legato.assemble.measuring import load_voice
+    from legato.evaluate.instruments.recogniser import whisper
     from legato.evaluate.saying import final as finals
     from legato.evaluate.saying.run import ceilings
     from legato.evaluate.saying.sentences import read
 
     wanted = read(sentences)
-    voice, ear = load_voice(threads=threads, engine=engine), hears(recogniser, threads)
+    voice, ear = load_voice(engine=engine), whisper(recogniser)
     settings = finals.settings_of(voice, ear, ceilings(ceiling, wanted) if ceiling else None)
     finals.require(records, candidate, voice)
     opened = finals.open_sentences(records, final, candidate, wanted, run=run_name, settings=settings)

@@ -19,6 +19,7 @@ from legato.evaluate.ledger import Entry
 from legato.evaluate.promote import Candidate
 from legato.evaluate.questions import Question, file_sha256, record_key_sha256
 from legato.evaluate.saying import check
+from legato.evaluate.saying import report as said
 from legato.evaluate.saying.final import SentenceSeal
 from legato.evaluate.seal import Seal
 
@@ -70,11 +71,11 @@ def audit(records: Path, *, questions: Iterable[Question] = ()) -> Findings:
     for candidate in candidates.values():
         _pinned(found, records, candidate)
     for name, body in promotions.items():
-        _promoted(found, records, name, body, candidates.get(name))
+        _promoted(found, name, body, candidates.get(name), lambda run: report.final(records, run))
     for run in sorted((records / "runs").glob("*.jsonl")):
         _run(found, records, run, entries if verified else None, seals, candidates, known)
     for name, body in voices.items():
-        check.promoted(found, records, name, body, candidates.get(name))
+        _promoted(found, name, body, candidates.get(name), lambda run: said.final(records, run))
     for run in sorted((layout.say(records) / "runs").glob("*.jsonl")):
         check.run(found, records, run, entries if verified else None, spoken, candidates)
     found.checked["ledger lines"] = len(entries)
@@ -186,11 +187,14 @@ def _pinned(found: Findings, records: Path, candidate: Candidate) -> None:
             )
 
 
-def _promoted(found: Findings, records: Path, name: str, body: Mapping[str, Any], candidate: Candidate | None) -> None:
+def _promoted(
+    found: Findings, name: str, body: Mapping[str, Any], candidate: Candidate | None, final: Callable[[str], Any]
+) -> None:
+    """A promotion against its candidate and the report as it re-derives today; final: of a run."""
     if candidate is None or candidate.sha256 != body["candidate_sha256"]:
         found.faults.append(f"promotion {name!r} is not of the candidate that lies there.")
-    final = found.attempt(lambda: report.final(records, body["run"]))
-    if final is not None and layout.digest(final) != body["report_sha256"]:
+    again = found.attempt(lambda: final(body["run"]))
+    if again is not None and layout.digest(again) != body["report_sha256"]:
         found.faults.append(f"promotion {name!r} rests on a report that no longer re-derives from run {body['run']!r}.")
 
 

@@ -34,7 +34,7 @@ DOUBTS = {
 
 
 class Language(nn.Module):
-    """Mean over all frames -> one of `CLASSES`.
+    """Mean over sounding frames -> one of `CLASSES`.
 
     Args:
         width: C, of one encoder frame.
@@ -79,13 +79,13 @@ class Language(nn.Module):
 
 
 def sounding_mean(features: Tensor, wave: Tensor, width: int) -> Tensor:
-    """Features (n, F) of wave (S,) -> (C,) float32: the mean encoder frame, silent ones left out."""
+    """Features (n, F) of wave (S,) -> (C,) float32: the mean encoder frame, quiet ones left out."""
     frames = features.float().view(-1, width)
     return frames[sounding(wave, len(frames)).to(frames.device)].mean(0)
 
 
 def sounding(wave: Tensor, frames: int) -> Tensor:
-    """Which frames of wave (S,) are no silence, (N,) bool."""
+    """Which frames of wave (S,) are loud enough to be the one who speaks, (N,) bool."""
     padded = nn.functional.pad(wave.float(), (0, frames * HOP - len(wave))).view(-1, HOP)
     energy = padded.square().mean(1)
     return energy >= energy.max() * 10 ** (-QUIET_DB / 10)

@@ -94,12 +94,3 @@ class Voice(nn.Module):
         x = torch.cat((x[:, :1] + self.depth.embed(text)[:, None], x[:, 1:]), dim=1)
         earlier = torch.ones(c.books, c.books, dtype=torch.bool, device=h.device).tril()[None, None]
         return torch.einsum("nkd,kdv->nkv", self.depth(x, mask=earlier), self.heads.to(h.dtype))
-
-
-def delayed(codes: Tensor, delays: tuple[int, ...], steps: int) -> Tensor:
-    """Codes (K, F) of frames -> (steps, K), each book moved back by its delay, NONE elsewhere."""
-    out = torch.full((steps, len(delays)), NONE)
-    for k, delay in enumerate(delays):
-        n = min(codes.shape[1], steps - delay)
-        out[delay : delay + n, k] = codes[k, :n]
-    return out

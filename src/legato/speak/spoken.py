@@ -415,6 +415,7 @@ def say(sentence: str) -> str:
         r"[^\W\d_]+(?:['-][^\W\d_]+)*|\d+|[_\W]", lambda m: digits(m[0]) if m[0].isdecimal() else _word(m[0]), text
     )
     text = re.sub(r"[^A-Za-z',.?!;: -]", " ", text)
+    text = re.sub(r"(?<=[A-Za-z])['-]*-['-]*(?=[A-Za-z])", "-", text)
     text = re.sub(r"(?<![A-Za-z])['-]+|['-]+(?![A-Za-z'])", lambda m: "'" if _apostrophe(m) else " ", text)
     return _marks(text)
 

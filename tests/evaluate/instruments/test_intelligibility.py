@@ -80,11 +80,11 @@ def test_a_perfect_sentence_and_a_hopeless_one() -> None:
 @pytest.mark.parametrize(
     ("heard", "why"),
     [
-        ("", "empty"),
-        ("...", "empty"),
-        ("something of about this length but else", "garbled"),
+        ("", "nothing heard"),
+        ("...", "nothing heard"),
+        ("something else is what a listener has heard here", "all wrong"),
         ("the quick brown fox jumps over the lazy dog", None),
-        ("the quick brown fox", "too short"),
+        ("the quick brown fox", None),  # eight words are missing and one is right: an error, not a failure
     ],
 )
 def test_failures(heard: str, why: str | None) -> None:
@@ -93,12 +93,7 @@ def test_failures(heard: str, why: str | None) -> None:
 
 def test_right_words_said_too_often_fail() -> None:
     h = match("no", "no no no")
-    assert h.failure == "too long" and h.deletions == 0 and h.insertions == 2
-
-
-def test_length_alone_can_fail() -> None:
-    h = match("alongwor b c d e f g", "b c d e f g")
-    assert h.cer < 0.5 and h.failure == "too short"
+    assert h.failure == "all wrong" and h.deletions == 0 and h.insertions == 2
 
 
 def test_a_script_without_words_is_refused() -> None:
@@ -110,7 +105,7 @@ def test_silence_is_a_failure_and_the_recogniser_is_not_asked() -> None:
     def never(audio: Audio) -> str:
         raise AssertionError
 
-    assert listen(Audio(np.zeros((1, 24_000), np.float32), 24_000), "Yes.", never).failure == "empty"
+    assert listen(Audio(np.zeros((1, 24_000), np.float32), 24_000), "Yes.", never).failure == "nothing heard"
     tone = 0.1 * np.sin(np.arange(24_000)).astype(np.float32)[None]
     assert listen(Audio(tone, 24_000), "Yes.", lambda audio: "yes").wer == 0
     with pytest.raises(BadInput, match="16,000 samples a second"):

@@ -30,6 +30,13 @@ def sound(wrong: int = 0, failure: str | None = None, **changes) -> Sound:
     return replace(Sound("0" * 64, 3.0, 38, heard, heard, wrong, 0, 0, wrong, failure, **OWN), **changes)
 
 
+def failed(how: str | None) -> Sound:
+    """A sound that failed so, or a good one."""
+    if how in ("broke", "nothing heard"):
+        return sound(0, how, heard="", deletions=10, character_errors=19)
+    return sound(10, how) if how else sound()
+
+
 def planted(i: int, head: Sound, depth: Sound, **more: Sound) -> Record:
     sounds = {"head": replace(head, **{k: v for k, v in AGAINST.items() if getattr(head, k) is None}), "depth": depth}
     kind = "short" if i % 2 else "plain"
@@ -69,7 +76,7 @@ def test_a_failure_has_all_its_words_wrong_and_stays_in_the_mean():
 )
 def test_a_name_that_no_recording_gets_across_is_no_failure_of_the_voice(failure, recording, own):
     found = [planted(i, sound(), sound()) for i in range(4)]
-    sounds = {"head": sound(0, failure), "depth": sound(), "ceiling": sound(0, recording)}
+    sounds = {"head": failed(failure), "depth": sound(), "ceiling": failed(recording)}
     head = report.summarise([*found, replace(found[0], id="4", sounds=sounds)])["arms"]["head"]
     assert (head["failures"]["n"], head["failures"]["own"]) == (1, own)
 

@@ -18,8 +18,7 @@ from legato.evaluate.instruments import grid
 from legato.evaluate.instruments.words import Spoken, normal, toward
 from legato.evaluate.statistics import Estimate, McNemar, bootstrap, compare, paired_permutation, wilson
 
-GARBLED = 0.5  # character error above which a sentence counts as not said
-LENGTHS = (0.5, 2.0)  # letters heard over letters said: outside, the end is missing or something was repeated
+UNHEARD, WRONG = "nothing heard", "all wrong"
 
 
 @dataclass(frozen=True)
@@ -55,15 +54,8 @@ class Heard:
 
     @property
     def failure(self) -> str | None:
-        """Why this sentence counts as failed: "empty", "too short", "too long" or "garbled"; None if it does not."""
-        if not self.heard:
-            return "empty"
-        ratio = len(self.heard.replace(" ", "")) / len(self.said.replace(" ", ""))
-        if ratio < LENGTHS[0]:
-            return "too short"
-        if ratio > LENGTHS[1]:
-            return "too long"
-        return "garbled" if self.cer > GARBLED else None
+        """Why this sentence counts as failed: no word was heard, or as many are wrong as were said; None otherwise."""
+        return UNHEARD if not self.heard else WRONG if self.wer >= 1 else None
 
 
 @dataclass(frozen=True)

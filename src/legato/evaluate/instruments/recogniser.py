@@ -34,7 +34,7 @@ class Recogniser:
         return self.hear(audio)
 
 
-def whisper(folder: Path, *, threads: int = 1) -> Recogniser:
+def whisper(folder: Path) -> Recogniser:
     """The English model in `folder`, a CTranslate2 conversion as faster-whisper reads it. Float32 on the processor.
 
     Raises:
@@ -51,7 +51,7 @@ def whisper(folder: Path, *, threads: int = 1) -> Recogniser:
     except ModuleNotFoundError as error:
         raise MissingExtra("faster-whisper", "recogniser", "hearing a voice") from error
     try:
-        model = WhisperModel(str(folder), device="cpu", compute_type="float32", cpu_threads=threads)
+        model = WhisperModel(str(folder), device="cpu", compute_type="float32", cpu_threads=1)
     except (RuntimeError, ValueError) as error:
         raise BadInput(f"{folder} cannot be loaded as a Whisper model ({error}); fetch it again.") from error
 

@@ -10,7 +10,7 @@ from legato.errors import BadInput
 from legato.evaluate import layout, ledger
 from legato.evaluate.ledger import Entry
 from legato.evaluate.promote import Candidate
-from legato.evaluate.saying import final, record, report
+from legato.evaluate.saying import final, record
 from legato.evaluate.saying.final import SentenceSeal
 from legato.evaluate.saying.record import Record
 from legato.evaluate.saying.run import DEPTH, HEAD
@@ -27,15 +27,6 @@ def shared(found: Findings, seals: Mapping[str, SentenceSeal]) -> None:
         for row in held.rows:
             if (first := where.setdefault(row.text_sha256, name)) != name:
                 found.faults.append(f"sentence {row.id} of seal {name!r} stands in seal {first!r} as well.")
-
-
-def promoted(found: Findings, records: Path, name: str, body: Mapping[str, Any], candidate: Candidate | None) -> None:
-    """A promotion against its candidate and the report as it re-derives today."""
-    if candidate is None or candidate.sha256 != body["candidate_sha256"]:
-        found.faults.append(f"promotion {name!r} is not of the candidate that lies there.")
-    again = found.attempt(lambda: report.final(records, body["run"]))
-    if again is not None and layout.digest(again) != body["report_sha256"]:
-        found.faults.append(f"promotion {name!r} rests on a report that no longer re-derives from run {body['run']!r}.")
 
 
 def run(

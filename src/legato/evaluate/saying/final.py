@@ -8,7 +8,7 @@ it holds was decided by the rule and the seed of the recipe that made it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -71,14 +71,11 @@ def seal_sentences(records: Path, name: str, sentences: Iterable[Sentence], *, s
     path = layout.seal(layout.say(records), name)
     with ledger.writing(records) as book:
         layout.refuse_taken(path, f"seal {name!r}", book.last("sealed", name=name) is not None)
-        for entry in book.entries:
-            if entry.event == "sealed" and entry.data.get("side") == SIDE:
-                held = {row.text_sha256 for row in read(records, entry.data["name"]).rows}
-                if again := [s for s in sentences if s.text_sha256 in held]:
-                    raise BadInput(
-                        f"sentence {again[0].id} stands in final {entry.data['name']!r} already ({len(again)} do); "
-                        "make the sentences with another seed."
-                    )
+        for earlier, again in _standing(records, book.entries, sentences):
+            raise BadInput(
+                f"sentence {again[0].id} stands in final {earlier!r} already ({len(again)} do); make the "
+                "sentences with another seed."
+            )
         body = layout.signed(
             {
                 "name": name,
@@ -160,15 +157,22 @@ def open_sentences(
 
 def refuse_sealed(records: Path, sentences: Iterable[Sentence]) -> None:
     """Raises SealError where a sentence stands in a sealed final: those are said once, by `open_sentences`."""
-    sentences = tuple(sentences)
-    for entry in ledger.verify(records).entries:
+    for name, found in _standing(records, ledger.verify(records).entries, tuple(sentences)):
+        raise SealError(
+            f"sentence {found[0].id} stands in the sealed final {name!r} ({len(found)} do); measure others, a final is "
+            "said once."
+        )
+
+
+def _standing(
+    records: Path, entries: Iterable[ledger.Entry], sentences: Sequence[Sentence]
+) -> Iterator[tuple[str, list[Sentence]]]:
+    """(name of a sealed final, those of `sentences` that stand in it), where any does."""
+    for entry in entries:
         if entry.event == "sealed" and entry.data.get("side") == SIDE:
             held = {row.text_sha256 for row in read(records, entry.data["name"]).rows}
-            if found := [s.id for s in sentences if s.text_sha256 in held]:
-                raise SealError(
-                    f"sentence {found[0]} stands in the sealed final {entry.data['name']!r} ({len(found)} do); measure "
-                    "others, a final is said once."
-                )
+            if found := [s for s in sentences if s.text_sha256 in held]:
+                yield entry.data["name"], found
 
 
 def settings_of(voice: Voice, recogniser: Recogniser, ceiling: Mapping[str, Path] | None = None) -> dict[str, Any]:

@@ -54,7 +54,6 @@ def sound(
     there = audible(audio)
     transcript = recogniser(audio) if there else ""  # unasked: recognisers invent words for silence
     h = match(text, transcript, spoken)
-    failure = "nothing heard" if not h.heard else "all wrong" if h.wer >= 1 else None
     figures: dict[str, Any] = _own(audio, text, spoken) if there else {}
     if there and ceiling_hnr is not None and figures["hnr_db"] is not None:
         figures["hnr_deficit_db"] = ceiling_hnr - figures["hnr_db"]
@@ -62,7 +61,7 @@ def sound(
         figures |= _against(depth, audio)
     return Sound(
         audio.sha256, audio.seconds, round(audio.samples.shape[1] / grid.CODEC), transcript, h.heard, h.substitutions,
-        h.deletions, h.insertions, h.character_errors, failure, **figures,
+        h.deletions, h.insertions, h.character_errors, h.failure, **figures,
     )  # fmt: skip
 
 

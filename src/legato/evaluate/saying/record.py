@@ -15,9 +15,10 @@ from typing import Any
 
 from legato.errors import BadInput
 from legato.evaluate import lines
-from legato.evaluate.instruments.intelligibility import Heard
+from legato.evaluate.instruments.intelligibility import UNHEARD, WRONG, Heard
 
-FAILURES = ("broke", "nothing heard", "all wrong")  # the run ended in an error; silence or no word; WER of 1 or more
+BROKE = "broke"
+FAILURES = (BROKE, UNHEARD, WRONG)  # the run ended in an error; silence or no word; WER of 1 or more
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from legato.errors import MissingExtra, SealError
 from legato.evaluate import layout, ledger, promote, statistics
-from legato.evaluate.instruments.intelligibility import totals, versus
+from legato.evaluate.instruments.intelligibility import WRONG, totals, versus
 from legato.evaluate.ledger import Entry
 from legato.evaluate.saying import final as finals
 from legato.evaluate.saying import record
@@ -133,7 +133,6 @@ def _arm(found: Sequence[Record], name: str) -> dict[str, Any]:
     whole = totals(heard)
     errors, words = [h.errors for h in heard], [h.words for h in heard]
     failed = [s.failure for s in sounds if s.failure]
-    rate = statistics.wilson(len(failed), len(found))
     return {
         "n": len(found),
         "score": _estimate(statistics.bootstrap(_score, [errors, words])),
@@ -144,7 +143,7 @@ def _arm(found: Sequence[Record], name: str) -> dict[str, Any]:
         "substitutions": whole.substitutions,
         "deletions": whole.deletions,
         "insertions": whole.insertions,
-        "failures": {"n": len(failed), **_estimate(rate), **{kind: failed.count(kind) for kind in FAILURES},
+        "failures": {"n": whole.failed, **_estimate(whole.failures), **{kind: failed.count(kind) for kind in FAILURES},
                      "own": sum(_own_failure(r, name) for r in found)},
         "frames": sum(s.frames or 0 for s in sounds),
         "seconds": sum(s.seconds or 0.0 for s in sounds),
@@ -160,7 +159,7 @@ def _own_failure(r: Record, name: str) -> bool:
     """Did it fail where a recording of the sentence, through the same codec, did not? Short names may be all wrong to
     the recogniser whoever says them."""
     failure = r.sounds[name].failure
-    deaf = failure == "all wrong" and CEILING in r.sounds and r.sounds[CEILING].failure == failure
+    deaf = failure == WRONG and CEILING in r.sounds and r.sounds[CEILING].failure == WRONG
     return failure is not None and not deaf
 
 
@@ -169,15 +168,13 @@ def _versus(found: Sequence[Record]) -> dict[str, Any]:
     head, depth = ([r.heard(name) for r in found] for name in (HEAD, DEPTH))
     paired = versus(head, depth)
     errors = np.array([[h.errors for h in heard] for heard in (head, depth)], dtype=np.float64)
-    failed = np.array([[r.sounds[name].failure is not None for r in found] for name in (HEAD, DEPTH)])
-    mended = statistics.compare(~failed[0], ~failed[1])
     return {
         "wer": _estimate(paired.wer),
         "p": statistics.paired_permutation(errors[0] - errors[1]),
         "better": int((errors[0] < errors[1]).sum()),
         "worse": int((errors[0] > errors[1]).sum()),
-        "failures_fixed": mended.fixed,
-        "failures_new": mended.regressed,
+        "failures_fixed": paired.failures.fixed,
+        "failures_new": paired.failures.regressed,
         **{what: _difference(found, what) for what in OWN if what != "hnr_deficit_db"},
     }
 
